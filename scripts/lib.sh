@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Common functions of the scripts in this directory. To be sourced by bash.
+
+set -euo pipefail
+
+KOR_SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+KOR_TREE=$(dirname "$KOR_SCRIPTS")
+KOR_CACHE=${KOR_CACHE:-/var/cache/ko2iblnd-rs}
+KOR_JOBS=${KOR_JOBS:-$(nproc)}
+export KOR_CACHE KOR_JOBS
+
+# say MESSAGE: one progress line; standard output is kept for results (paths).
+say() { printf '%s\n' "$*" >&2; }
+
+die() { printf '%s: error: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
+
+# hash_of FILE...: the first twelve digits of a hash over names and contents.
+hash_of() {
+	local f
+	for f in "$@"; do
+		printf '%s\n' "$(basename "$f")"
+		cat "$f"
+	done | sha256sum | cut -c1-12
+}
+
+# step LABEL COMMAND...: run a long command with its output in a log file, with a line
+# of elapsed time every 20 seconds; on failure show the end of the log and exit.
+step() {
+	local label=$1 log start pid rc=0 slept=0
+	shift
+	mkdir -p "$KOR_CACHE/log"
+	log=$KOR_CACHE/log/$(printf '%s' "$label" | tr -c 'A-Za-z0-9.' '-').$$.log
+	start=$SECONDS
+	say "$label ..."
+	"$@" >"$log" 2>&1 </dev/null &
+	pid=$!
+	# A killed script must not leave its long command behind.
+	trap 'kill $pid 2>/dev/null; exit 130' INT TERM
+	while kill -0 "$pid" 2>/dev/null; do
+		sleep 1
+		slept=$((slept + 1))
+		if [ $((slept % 20)) -eq 0 ]; then
+			say "  $label: $((SECONDS - start)) s"
+		fi
+	done
+	wait "$pid" || rc=$?
+	trap - INT TERM
+	if [ "$rc" -ne 0 ]; then
+		tail -n 25 "$log" | sed 's/^/  | /' >&2
+		die "$label failed (status $rc); the whole log: $log"
+	fi
+	say "$label: done in $((SECONDS - start)) s"
+	rm -f "$log"
+}
+
+# with_lock NAME COMMAND...: run a function while nobody else holds that lock.
+with_lock() {
+	local name=$1
+	shift
+	mkdir -p "$KOR_CACHE/lock"
+	exec 9>"$KOR_CACHE/lock/$name"
+	if ! flock -n 9; then
+		say "waiting for another process that makes $name"
+		flock 9
+	fi
+	"$@"
+	exec 9>&-
+}
+
+need_root() {
+	[ "$(id -u)" -eq 0 ] || die "must run as root (it makes a Debian root and mounts)"
+}
+
+need_space() {
+	local gib=$1 free
+	mkdir -p "$KOR_CACHE" || die "cannot make $KOR_CACHE; set KOR_CACHE to a writable place"
+	free=$(df -Pk "$KOR_CACHE" | awk 'NR == 2 { print int($4 / 1048576) }')
+	[ "$free" -ge "$gib" ] ||
+		die "$KOR_CACHE has $free GiB free, $gib GiB are needed; set KOR_CACHE elsewhere"
+}
+
+# root_dir: where the Debian root of this version of the recipe is (or will be).
+root_dir() {
+	printf '%s/root-%s\n' "$KOR_CACHE" \
+		"$(hash_of "$KOR_SCRIPTS/root/packages" "$KOR_SCRIPTS/root/recipe")"
+}
+
+in_kor_root() { [ -e /etc/kor-root ]; }
