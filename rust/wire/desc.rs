@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! RDMA descriptors and their fragments (sections 4.3 and 4.4).
+
+use super::{
+    bytes::{
+        Endian,
+        Reader,
+        Writer, //
+    },
+    EmitError,
+    ParseError,
+    MAX_FRAGS, //
+};
+
+/// Size of a fragment on the wire, in bytes.
+const FRAG_SIZE: usize = 12;
+/// Size of a descriptor without its fragments, in bytes.
+const DESC_HDR_SIZE: usize = 8;
+
+/// A contiguous piece of the sink's memory, as the sink's device addresses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frag {
+    /// RDMA address. Opaque: old FMR peers send zero-based ones.
+    pub addr: u64,
+    /// Length in bytes.
+    pub nob: u32,
+}
+
+/// A descriptor in a received message, borrowed from the receive buffer.
+///
+/// # Invariants
+///
+/// There are `nfrags` fragments, 1 to 257, all of them in `frags`, and the sum of their lengths
+/// fits 32 bits.
+#[derive(Clone, Copy, Debug)]
+pub struct DescView<'a> {
+    key: u32,
+    nfrags: u16,
+    /// Where the descriptor starts in its message.
+    offset: u16,
+    endian: Endian,
+    /// The fragments, 12 bytes each.
+    frags: &'a [u8],
+}
+
+impl<'a> DescView<'a> {
+    /// Reads the descriptor at `offset` of `msg`, which is exactly the `nob` bytes of a message.
+    pub(super) fn parse(msg: &'a [u8], offset: u16, endian: Endian) -> Result<Self, ParseError> {
+        let nob = u32::try_from(msg.len()).unwrap_or(u32::MAX);
+        let mut reader = Reader::at(msg, usize::from(offset), endian);
+        let (Some(key), Some(raw_nfrags)) = (reader.u32(), reader.u32()) else {
+            return Err(ParseError::FragsTruncated { nfrags: 0, nob });
+        };
+        let nfrags = u16::try_from(raw_nfrags)
+            .ok()
+            .filter(|nfrags| (1..=MAX_FRAGS).contains(nfrags))
+            .ok_or(ParseError::BadFragCount { nfrags: raw_nfrags })?;
+        let frags = usize::from(nfrags)
+            .checked_mul(FRAG_SIZE)
+            .and_then(|len| reader.bytes(len))
+            .ok_or(ParseError::FragsTruncated {
+                nfrags: raw_nfrags,
+                nob,
+            })?;
+        let view = Self {
+            key,
+            nfrags,
+            offset,
+            endian,
+            frags,
+        };
+        // INVARIANT: The count and the length of `frags` have been checked above.
+        match view.total_len() {
+            Some(_) => Ok(view),
+            None => Err(ParseError::FragSumOverflow),
+        }
+    }
+
+    /// The rkey, valid for all fragments.
+    pub const fn key(&self) -> u32 {
+        self.key
+    }
+
+    /// Number of fragments, 1 to 257.
+    pub const fn nfrags(&self) -> u16 {
+        self.nfrags
+    }
+
+    /// Fragment `index`, `None` past the last one.
+    pub fn frag(&self, index: u16) -> Option<Frag> {
+        let start = usize::from(index).checked_mul(FRAG_SIZE)?;
+        let bytes = self.frags.get(start..)?.get(..FRAG_SIZE)?;
+        parse_frag(bytes, self.endian)
+    }
+
+    /// All fragments in order.
+    pub fn frags(&self) -> Frags<'a> {
+        Frags {
+            chunks: self.frags.chunks_exact(FRAG_SIZE),
+            endian: self.endian,
+        }
+    }
+
+    /// Sum of the fragment lengths in bytes. `None` when it does not fit 32 bits, which
+    /// [`Message::parse`](super::Message::parse) has ruled out for every view it hands out.
+    pub fn total_len(&self) -> Option<u32> {
+        self.frags()
+            .try_fold(0u32, |sum, frag| sum.checked_add(frag.nob))
+    }
+
+    /// Where this descriptor is in its message, to come back to it later.
+    pub const fn loc(&self) -> DescLoc {
+        DescLoc {
+            key: self.key,
+            nfrags: self.nfrags,
+            offset: self.offset,
+            swap: self.endian.is_swapped(),
+        }
+    }
+}
+
+/// Two descriptors are equal when they name the same memory, wherever and in whichever byte order
+/// they are kept.
+impl PartialEq for DescView<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key && self.frags().eq(other.frags())
+    }
+}
+
+impl Eq for DescView<'_> {}
+
+fn parse_frag(bytes: &[u8], endian: Endian) -> Option<Frag> {
+    let mut reader = Reader::new(bytes, endian);
+    let nob = reader.u32()?;
+    let addr = reader.u64()?;
+    Some(Frag { addr, nob })
+}
+
+/// Iterator over the fragments of a descriptor.
+#[derive(Clone, Debug)]
+pub struct Frags<'a> {
+    chunks: core::slice::ChunksExact<'a, u8>,
+    endian: Endian,
+}
+
+impl Iterator for Frags<'_> {
+    type Item = Frag;
+
+    fn next(&mut self) -> Option<Frag> {
+        parse_frag(self.chunks.next()?, self.endian)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.chunks.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Frags<'_> {}
+
+/// Where a descriptor is in a message, without a borrow of the buffer that the message is in.
+///
+/// An engine keeps this while the driver holds the receive buffer, and asks for the view again
+/// when it needs the fragments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DescLoc {
+    key: u32,
+    nfrags: u16,
+    offset: u16,
+    swap: bool,
+}
+
+impl DescLoc {
+    /// The rkey, valid for all fragments.
+    pub const fn key(&self) -> u32 {
+        self.key
+    }
+
+    /// Number of fragments, 1 to 257.
+    pub const fn nfrags(&self) -> u16 {
+        self.nfrags
+    }
+
+    /// The descriptor, from `buf` that starts with the message it was found in.
+    ///
+    /// `None` when there is no such descriptor in `buf`: the buffer is not the one that the
+    /// message came in, or its content has changed.
+    pub fn view<'a>(&self, buf: &'a [u8]) -> Option<DescView<'a>> {
+        let endian = Endian::from_swapped(self.swap);
+        let view = DescView::parse(buf, self.offset, endian).ok()?;
+        (view.key == self.key && view.nfrags == self.nfrags).then_some(view)
+    }
+}
+
+/// A descriptor to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DescOut<'a> {
+    /// The rkey, valid for all fragments.
+    pub key: u32,
+    /// 1 to 257 fragments. We register what we describe and send one; older peers send more.
+    pub frags: &'a [Frag],
+}
+
+impl DescOut<'_> {
+    /// Bytes on the wire, if this descriptor may be sent.
+    pub(super) fn wire_len(&self) -> Result<usize, EmitError> {
+        let nfrags = self.frags.len();
+        if !(1..=usize::from(MAX_FRAGS)).contains(&nfrags) {
+            return Err(EmitError::BadFragCount { nfrags });
+        }
+        self.frags
+            .iter()
+            .try_fold(0u32, |sum, frag| sum.checked_add(frag.nob))
+            .ok_or(EmitError::FragSumOverflow)?;
+        nfrags
+            .checked_mul(FRAG_SIZE)
+            .and_then(|len| len.checked_add(DESC_HDR_SIZE))
+            .ok_or(EmitError::BadFragCount { nfrags })
+    }
+
+    pub(super) fn emit(&self, writer: &mut Writer<'_>) -> Option<()> {
+        writer.u32(self.key)?;
+        writer.u32(u32::try_from(self.frags.len()).ok()?)?;
+        for frag in self.frags {
+            writer.u32(frag.nob)?;
+            writer.u64(frag.addr)?;
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The pure rooms of ko2iblnd, compiled for the host.
+//!
+//! The module crate declares the same modules at its root, so a path such as `crate::wire::Nid`
+//! means the same thing in both.
+
+#[path = "../../../rust/wire/mod.rs"]
+pub mod wire;
