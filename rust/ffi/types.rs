@@ -59,9 +59,9 @@ pub(crate) struct RawBioVec {
 ///
 /// Carries no reference: who hands it on says how long the page stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PagePtr(NonNull<RawPage>);
+pub(crate) struct Page(NonNull<RawPage>);
 
-impl PagePtr {
+impl Page {
     /// The pointer, for a shim or a binding (cast it to the generated type).
     pub(crate) fn as_ptr(self) -> *mut RawPage {
         self.0.as_ptr()
@@ -69,9 +69,9 @@ impl PagePtr {
 }
 
 // SAFETY: a page pointer is an address without thread affinity; whatever uses it states its needs.
-unsafe impl Send for PagePtr {}
+unsafe impl Send for Page {}
 // SAFETY: as for `Send`.
-unsafe impl Sync for PagePtr {}
+unsafe impl Sync for Page {}
 
 /// A network namespace, by pointer.
 ///
@@ -79,16 +79,16 @@ unsafe impl Sync for PagePtr {}
 ///
 /// Somebody (for an NI: LNet) holds a reference on it for as long as this value is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct NetNs(NonNull<RawNet>);
+pub(crate) struct Net(NonNull<RawNet>);
 
-impl NetNs {
+impl Net {
     /// Wraps a `struct net *`; `None` for NULL.
     ///
     /// # Safety
     ///
     /// A non-NULL `ns` must stay referenced while the value and its copies are used.
     pub(crate) unsafe fn from_raw(ns: *mut RawNet) -> Option<Self> {
-        NonNull::new(ns).map(NetNs)
+        NonNull::new(ns).map(Net)
     }
 
     /// The pointer, for a shim or a binding (cast it to the generated type).
@@ -98,9 +98,9 @@ impl NetNs {
 }
 
 // SAFETY: by the type invariant the namespace is referenced; functions that take it are reentrant.
-unsafe impl Send for NetNs {}
+unsafe impl Send for Net {}
 // SAFETY: as for `Send`.
-unsafe impl Sync for NetNs {}
+unsafe impl Sync for Net {}
 
 /// A `struct device` that does DMA, by pointer.
 ///
@@ -131,7 +131,7 @@ impl DmaDevice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageSlice {
     /// The page.
-    pub(crate) page: PagePtr,
+    pub(crate) page: Page,
     /// First byte.
     pub(crate) offset: u32,
     /// Bytes; never 0 when it comes from [`Kiov::slices`].
@@ -254,7 +254,7 @@ impl Iterator for Slices<'_> {
                 return None;
             };
             self.left -= len;
-            let page = PagePtr(page);
+            let page = Page(page);
             return Some(PageSlice { page, offset, len });
         }
         None
