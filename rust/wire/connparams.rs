@@ -21,6 +21,9 @@ pub struct ConnParams {
 }
 
 impl ConnParams {
+    /// The message size that is always sent, in bytes: that of a message buffer.
+    pub const MAX_MSG_SIZE: u32 = 4096;
+
     pub(super) fn parse(reader: &mut Reader<'_>) -> Option<Self> {
         Some(Self {
             queue_depth: reader.u16()?,

@@ -123,7 +123,7 @@ pub const MAGIC: u32 = 0x0be9_1b91;
 pub const UNIFIED_MAGIC: u32 = 0x4572_6963;
 
 /// Size of every message buffer, in bytes. Messages are never larger.
-pub const MSG_SIZE: usize = 4096;
+pub const MSG_SIZE: usize = ConnParams::MAX_MSG_SIZE as usize;
 
 /// Size of the message header, in bytes.
 pub const HDR_SIZE: usize = 48;

@@ -114,6 +114,21 @@ pub struct Reject {
 }
 
 impl Reject {
+    /// The reject of a request for which no NI was identified: current version, no incarnation, no
+    /// parameters but the message size (section 14.4).
+    pub const fn anonymous(why: RejectReason) -> Self {
+        Self {
+            version: Version::V2.to_wire(),
+            why,
+            stamp: Stamp::UNKNOWN,
+            params: Some(ConnParams {
+                queue_depth: 0,
+                max_frags: 0,
+                max_msg_size: ConnParams::MAX_MSG_SIZE,
+            }),
+        }
+    }
+
     /// Reads the reject at the start of `buf`.
     ///
     /// InfiniBand reports 148 bytes whatever was sent, so what follows a version 1 reject is not

@@ -5,5 +5,10 @@
 //! The module crate declares the same modules at its root, so a path such as `crate::wire::Nid`
 //! means the same thing in both.
 
+pub mod prng;
+
 #[path = "../../../rust/wire/mod.rs"]
 pub mod wire;
+
+#[path = "../../../rust/proto/mod.rs"]
+pub mod proto;
