@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Init of a node: sets the machine up, runs the scenario, checks the kernel, switches off.
+
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+export HOME=/root LC_ALL=C.UTF-8
+here=$(dirname "${BASH_SOURCE[0]}")
+
+mount_all() {
+	mount -t proc proc /proc
+	mount -t sysfs sysfs /sys
+	mountpoint -q /dev || mount -t devtmpfs dev /dev || mount -t tmpfs -o mode=755 dev /dev
+	mkdir -p /dev/pts /dev/shm
+	mount -t tmpfs -o mode=1777 tmpfs /dev/shm
+	mount -t tmpfs -o mode=1777 tmpfs /tmp
+	mount -t tmpfs -o mode=755 tmpfs /run
+	mount -t tmpfs -o mode=755 tmpfs /var/log
+	mount -t debugfs debugfs /sys/kernel/debug
+	mount -t configfs configfs /sys/kernel/config 2>/dev/null
+	ln -sf /proc/self/fd /dev/fd
+}
+
+set_sysctl() { [ ! -e "/proc/sys/$1" ] || echo "$2" >"/proc/sys/$1"; }
+
+set_kernel() {
+	set_sysctl kernel/panic_on_oops 1
+	set_sysctl kernel/hung_task_timeout_secs 30
+	set_sysctl kernel/printk "7 4 1 7"
+	[ "$KERNEL" != um-debug ] || set_sysctl kernel/hung_task_timeout_secs 60
+	set_sysctl net/core/rmem_max 33554432
+	set_sysctl net/core/wmem_max 33554432
+	hostname "node$NODE" 2>/dev/null || echo "node$NODE" >/proc/sys/kernel/hostname
+}
+
+# On UML these are in the kernel; Debian's kernel has them as modules.
+load_rdma() {
+	[ "$KERNEL" = stock ] || return 0
+	local module
+	for module in ib_core ib_cm iw_cm rdma_cm ib_uverbs rdma_ucm rdma_rxe sunrpc; do
+		modprobe "$module" || fail "cannot load $module"
+	done
+}
+
+network_up() {
+	[ -e "/sys/class/net/$NETDEV" ] || fail "no network interface $NETDEV"
+	ip link set lo up
+	ip link set "$NETDEV" mtu 9000 2>/dev/null || true
+	ip link set "$NETDEV" up
+	ip address add "$MY_IP/24" dev "$NETDEV"
+	[ "${NO_RXE:-}" ] || rxe_up || fail "cannot make rxe0"
+}
+
+# kmemleak reports only what is older than five seconds and unreferenced in two scans.
+check_leaks() {
+	local leaks=/sys/kernel/debug/kmemleak
+	[ -e $leaks ] || { [ "$KERNEL" != um-debug ] || fail "kmemleak is not there"; return; }
+	sleep 6
+	echo scan >$leaks
+	echo scan >$leaks
+	cat $leaks >"$RUN/kmemleak.$NODE" || fail "cannot read kmemleak"
+	[ ! -s "$RUN/kmemleak.$NODE" ] ||
+		fail "kmemleak: $(grep -c '^unreferenced' "$RUN/kmemleak.$NODE") objects," \
+			"see $RUN/kmemleak.$NODE"
+}
+
+check_kernel() {
+	if [ "$KERNEL" = um-debug ]; then
+		grep -q 'debug_locks: *1' /proc/lockdep_stats ||
+			fail "lockdep is off at the end of the run"
+	fi
+	check_leaks
+}
+
+scenario() {
+	# shellcheck disable=SC1090
+	. "$SCENARIO"
+	# Neither switches off before the other is through.
+	[ -e "$RUN/result.$NODE" ] || sync_point end
+}
+
+# finish WHY: leave the result, ok unless a part said otherwise, and switch off.
+finish() {
+	dmesg >"$RUN/dmesg.$NODE" 2>/dev/null
+	[ -e "$RUN/result.$NODE" ] || echo "$1" >"$RUN/result.$NODE"
+	[ "$(cat "$RUN/result.$NODE")" = ok ] || touch "$RUN/failed.$NODE"
+	sync
+	/bin/busybox poweroff -f
+	sleep 60
+}
+
+# Each part runs in a process of its own: fail ends that, init goes on.
+if [ "${1:-}" = part ]; then
+	. "$here/lib.sh"
+	"$2"
+	exit
+fi
+
+mount_all
+set_kernel
+for part in load_rdma network_up scenario check_kernel; do
+	bash "${BASH_SOURCE[0]}" part $part
+	status=$?
+	[ $status -eq 0 ] || finish "status $status in $part"
+done
+finish ok

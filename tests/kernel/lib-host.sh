@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# The host's half of the scenario runner: networks, nodes, verdicts. Sourced by run.
+# shellcheck disable=SC2154 # variables of run
+
+ko=${ko:-$tree/build/$kernel}
+run_base=${run_base:-$tree/build/run/$kernel}
+
+# Anything of this on a console fails the run, whatever the scenario says.
+REPORTS='BUG:|WARNING:|Oops|KASAN:|UBSAN|ODEBUG|DMA-API:|refcount_t:|general protection'
+REPORTS+='|blocked for more than|[Ss]leeping function|scheduling while atomic|rcu.*stall'
+REPORTS+='|locking dependency|recursive locking|inconsistent lock|bad unlock balance'
+REPORTS+='|suspicious RCU|lockdep|held lock freed|possible circular|Kernel panic'
+REPORTS+='|rust_kernel: panicked|soft lockup|Call Trace:|list_(add|del) corruption'
+REPORTS+='|new suspected memory leaks'
+# What the kernel says about itself when all is well.
+HARMLESS='Lock dependency validator|lockdep_stats|KernelAddressSanitizer initialized|lockdep_depth'
+HARMLESS+='|lockdep_assert|MAX_LOCKDEP|per task-struct memory footprint|kmemleak: Kernel memory leak detector'
+
+# scenario_timeout FILE: its "# timeout: N" line (default 60), for slower kernels times more.
+scenario_timeout() {
+	local base
+	base=$(sed -n 's/^# timeout: *\([0-9]*\).*/\1/p' "$1" | head -n 1)
+	base=${base:-60}
+	case $kernel in
+	um) echo "$base" ;;
+	um-debug) echo $((base * 4)) ;;
+	stock) echo $((base * 6)) ;;
+	esac
+}
+
+# Interfaces v1 and v2, one for each UML node. The frames carry whole checksums: nothing on
+# the way fills them in.
+make_veth() {
+	ip link show v1 >/dev/null 2>&1 && ip link del v1
+	ip link add v1 mtu 9000 type veth peer name v2 mtu 9000
+	for end in v1 v2; do
+		echo 1 >"/proc/sys/net/ipv6/conf/$end/disable_ipv6" 2>/dev/null || true
+		ethtool -K "$end" tx off rx off gso off gro off tso off >/dev/null 2>&1 || true
+		ip link set "$end" up
+	done
+}
+
+# node_script N: the init of node N, with all it must know.
+node_script() {
+	local node=$1 file=$run/init.$1
+	{
+		printf '#!/bin/bash\n'
+		printf 'export %s=%q\n' NODE "$node" NODES "$nodes" RUN "$run" KO "$ko" \
+			KERNEL "$kernel" SCENARIO "$file_of_scenario" LNET "$lnet" \
+			TREE "$tree" TIMEOUT "$limit"
+		printf 'exec /bin/bash %q\n' "$here/guest-init.sh"
+	} >"$file"
+	chmod +x "$file"
+}
+
+boot_um() {
+	local node=$1 options=()
+	# The debug kernel's init dies at once with seccomp=on.
+	[ "$kernel" = um-debug ] && options=(mem=2G) || options=(mem=1G seccomp=on)
+	# UML puts its terminal into raw mode and its helpers share the process group.
+	TMPDIR=/dev/shm setsid "$kdir/linux" "${options[@]}" root=/dev/root rootfstype=hostfs rootflags=/ rw \
+		init="$run/init.$node" ncpus=1 con=null con0=null,fd:1 ssl=null umid="kor$$.$node" \
+		oops=panic panic=-1 vec0:transport=raw,ifname="v$node",mtu=9000 \
+		</dev/null >"$run/console.$node" 2>&1 &
+	pids[node]=$!
+}
+
+boot_stock() {
+	local node=$1 net
+	if [ "$node" -eq 1 ]; then
+		net=listen=127.0.0.1:4791
+	else
+		net=connect=127.0.0.1:4791
+	fi
+	setsid qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 1G -nodefaults -no-user-config \
+		-nographic -no-reboot -serial "file:$run/console.$node" \
+		-kernel "/usr/lib/modules/$kver/vmlinuz" -initrd "$initrd" \
+		-append "console=ttyS0 loglevel=5 oops=panic panic=-1 tsc=reliable nokaslr mitigations=off KOR_INIT=$run/init.$node" \
+		-fsdev local,id=root,path=/,security_model=none,multidevs=remap \
+		-device virtio-9p-pci,fsdev=root,mount_tag=korroot \
+		-fsdev "local,id=run,path=$run,security_model=none" \
+		-device virtio-9p-pci,fsdev=run,mount_tag=korrun \
+		-netdev "socket,id=net,$net" -device "virtio-net-pci,netdev=net,mac=52:54:00:98:00:0$node" \
+		-object "filter-dump,id=dump,netdev=net,file=$run/net.$node.pcap" \
+		</dev/null >"$run/qemu.$node" 2>&1 &
+	pids[node]=$!
+}
+
+boot_nodes() {
+	local node
+	pids=()
+	case $kernel in
+	stock)
+		kver=$(. /etc/kor-root; echo "$KVER")
+		initrd=$(make_initrd "$kver")
+		for ((node = 1; node <= nodes; node++)); do
+			node_script "$node"
+			boot_stock "$node"
+			[ "$node" -ne 1 ] || sleep 1	# it must listen before the other connects
+		done ;;
+	*)
+		make_veth
+		tcpdump -i v1 -s 0 -B 65536 -U -w "$run/net.1.pcap" udp port 4791 \
+			>"$run/tcpdump" 2>&1 &
+		capture=$!
+		for ((node = 1; node <= nodes; node++)); do
+			node_script "$node"
+			boot_um "$node"
+		done ;;
+	esac
+}
+
+# make_initrd KVER: an initramfs that mounts the root over 9p with a layer in memory above it.
+make_initrd() {
+	local kver=$1 dir out=$tree/build/initrd-$1.cpio
+	local modules='virtio_pci virtio_net 9pnet_virtio 9p overlay'
+	if [ "$out" -nt "$here/initramfs-init" ] && [ "$out" -nt "$here/lib-host.sh" ]; then
+		echo "$out"
+		return
+	fi
+	dir=$(mktemp -d)
+	mkdir -p "$dir"/{bin,lib/modules,proc,sys,dev,new,lower,upper} "$(dirname "$out")"
+	cp /bin/busybox "$dir/bin/busybox"
+	cp "$here/initramfs-init" "$dir/init"
+	chmod +x "$dir/init"
+	# In the order in which they must be loaded, each once.
+	for module in $modules; do
+		modprobe -S "$kver" --show-depends "$module" 2>/dev/null
+	done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' | while read -r path; do
+		name=$(basename "$path")
+		case $name in
+		*.xz) xz -dc "$path" >"$dir/lib/modules/${name%.xz}" ;;
+		*.zst) zstd -qdc "$path" >"$dir/lib/modules/${name%.zst}" ;;
+		*) cp "$path" "$dir/lib/modules/$name" ;;
+		esac
+		name=${name%.xz}
+		echo "/lib/modules/${name%.zst}" >>"$dir/modules"
+	done
+	(cd "$dir" && find . | cpio -o -H newc --quiet) >"$out.$$"
+	mv "$out.$$" "$out"
+	rm -rf "$dir"
+	echo "$out"
+}
+
+# Wait until every node has ended or the time is up.
+wait_nodes() {
+	local node end=$((SECONDS + limit)) alive
+	while :; do
+		alive=
+		for node in "${!pids[@]}"; do
+			kill -0 "${pids[node]}" 2>/dev/null && alive+=" $node"
+		done
+		[ -n "$alive" ] || return 0
+		if [ "$SECONDS" -ge "$end" ]; then
+			late=$alive
+			return 1
+		fi
+		# A node that died without a word will not meet the other at a barrier.
+		for node in "${!pids[@]}"; do
+			kill -0 "${pids[node]}" 2>/dev/null || [ -e "$run/result.$node" ] ||
+				touch "$run/failed.$node"
+		done
+		sleep 0.1
+	done
+}
+
+# Kill what is left of the nodes: each is a session of its own.
+end_nodes() {
+	local node
+	for node in "${!pids[@]}"; do
+		pkill -KILL -s "${pids[node]}" 2>/dev/null || true
+		wait "${pids[node]}" 2>/dev/null || true
+	done
+	if [ -n "${capture:-}" ]; then
+		kill -INT "$capture" 2>/dev/null || true
+		wait "$capture" 2>/dev/null || true
+		capture=
+	fi
+}
+
+# reports_of FILE...: lines of consoles and kernel logs that fail a run.
+reports_of() {
+	local allow=$run/allow.all
+	cat "$run"/allow.[0-9] >"$allow" 2>/dev/null || true
+	grep -ahE "$REPORTS" "$@" 2>/dev/null | grep -vE "$HARMLESS" |
+		if [ -s "$allow" ]; then grep -vEf "$allow"; else cat; fi | head -n 1 | cut -c1-200
+}
+
+# verdict: nothing when the run passed, else why it failed, in one line.
+verdict() {
+	local node report why=
+	report=$(reports_of "$run"/console.[0-9] "$run"/dmesg.[0-9]) || true
+	if [ -n "$report" ]; then
+		echo "kernel report: $report"
+		return
+	fi
+	for ((node = 1; node <= nodes; node++)); do
+		if [ -e "$run/result.$node" ]; then
+			why=$(cat "$run/result.$node")
+			# "the other node failed" explains nothing if that one says why.
+			[ "$why" = ok ] && continue
+			[ "$why" = 'the other node failed' ] && continue
+			echo "node $node: $why"
+			return
+		fi
+	done
+	if [ -n "${late:-}" ]; then
+		echo "no end after $limit s (node$late still running)"
+		return
+	fi
+	for ((node = 1; node <= nodes; node++)); do
+		[ -e "$run/result.$node" ] || { echo "node $node died without a result"; return; }
+	done
+	[ -z "$why" ] || [ "$why" = ok ] || echo "$why"
+}
+
+run_scenario() {
+	local name=$1 start why end node
+	file_of_scenario=$here/scenarios/$name.sh
+	start=$(date +%s%N)
+	run=$run_base/$name
+	late=
+	if [ ! -e "$file_of_scenario" ]; then
+		echo "FAIL $name: no such scenario"
+		return 1
+	fi
+	limit=${timeout:-$(scenario_timeout "$file_of_scenario")}
+	rm -rf "$run"
+	mkdir -p "$run"
+	boot_nodes
+	if [ -n "$verbose" ]; then
+		sleep 0.2
+		tail -q -F "$run"/console.[0-9] >&2 &
+		local tail=$!
+	fi
+	wait_nodes || true
+	end_nodes
+	[ -z "$verbose" ] || kill "$tail" 2>/dev/null || true
+	why=$(verdict)
+	# What the scenario wants judged from outside, when both nodes are gone.
+	if [ -z "$why" ] && [ -x "$here/scenarios/$name.judge" ]; then
+		"$here/scenarios/$name.judge" "$run" >"$run/judge" 2>&1 ||
+			why="judge: $(tail -n 1 "$run/judge")"
+	fi
+	end=$(date +%s%N)
+	if [ -z "$why" ]; then
+		printf 'PASS %s (%s s)\n' "$name" "$(((end - start) / 100000000))" |
+			sed 's/(\([0-9]*\)\([0-9]\) s)/(\1.\2 s)/; s/(\./(0./'
+		return 0
+	fi
+	printf 'FAIL %s: %s\n' "$name" "$why"
+	for ((node = 1; node <= nodes; node++)); do
+		echo "  node $node, end of console ($run/console.$node):"
+		tail -n 15 "$run/console.$node" 2>/dev/null | tr -d '\r' | sed 's/^/  | /'
+	done
+	return 1
+}

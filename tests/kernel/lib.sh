@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# What a scenario can use. Sourced in each of the two nodes before the scenario's file.
+#
+# NODE (1 or 2), RUN (directory shared by both nodes and the host), KO (the modules),
+# KERNEL (um, um-debug or stock) and LNET (real LNet's tree or empty) are set; the network and
+# rxe0 are up. A scenario passes when both nodes reach its end.
+
+PEER=$((3 - NODE))
+MY_IP=10.98.0.$NODE
+PEER_IP=10.98.0.$PEER
+MY_NID=$MY_IP@o2ib
+PEER_NID=$PEER_IP@o2ib
+[ -e /sys/class/net/vec0 ] && NETDEV=vec0 || NETDEV=eth0
+STATS=/sys/kernel/debug/ko2iblnd/stats
+
+# Time limits are for the plain UML kernel; SLOW is how much longer others may take.
+case $KERNEL in
+um) SLOW=1 ;;
+um-debug) SLOW=4 ;;
+*) SLOW=6 ;;
+esac
+
+exec {NAP_FD}<> <(:)
+# nap SECONDS: sleep without starting a process.
+nap() { read -rt "$1" -u "$NAP_FD" || true; }
+
+node_is() { [ "$NODE" -eq "$1" ]; }
+
+say() { echo "node $NODE: $*"; }
+
+ok() { say "ok: $*"; }
+
+# fail MESSAGE: end this scenario on both nodes.
+fail() {
+	say "FAIL: $*"
+	[ -e "$RUN/result.$NODE" ] || echo "$*" >"$RUN/result.$NODE"
+	touch "$RUN/failed.$NODE"
+	[ "$BASHPID" -eq $$ ] || kill -TERM $$	# out of a subshell, too
+	exit 1
+}
+
+# run COMMAND...: run it and fail unless it succeeds.
+run() {
+	local rc=0
+	"$@" || rc=$?
+	[ "$rc" -eq 0 ] || fail "status $rc from: $*"
+}
+
+# run_fails COMMAND...: run it and fail if it succeeds.
+run_fails() {
+	if "$@"; then
+		fail "succeeded, but must not: $*"
+	fi
+}
+
+# within SECONDS COMMAND...: run it; fail when it fails or takes longer (times SLOW).
+within() {
+	local limit=$1 rc=0
+	shift
+	timeout -k 5 $((limit * SLOW)) "$@" || rc=$?
+	[ "$rc" -ne 124 ] && [ "$rc" -ne 137 ] || fail "not done in $((limit * SLOW)) s: $*"
+	[ "$rc" -eq 0 ] || fail "status $rc from: $*"
+}
+
+# wait_for SECONDS COMMAND...: until the command (a function, too) succeeds.
+wait_for() {
+	local end=$((SECONDS + $1 * SLOW))
+	shift
+	until "$@"; do
+		[ "$SECONDS" -lt "$end" ] || fail "did not come true: $*"
+		nap 0.1
+	done
+}
+
+# expect WHAT GOT WANT
+expect() { [ "$2" = "$3" ] || fail "$1 is $2, must be $3"; }
+
+# expect_at_least WHAT GOT MINIMUM
+expect_at_least() { [ "$2" -ge "$3" ] || fail "$1 is $2, must be at least $3"; }
+
+# sync_point NAME [SECONDS]: wait until both nodes are here. Each name once in a scenario.
+sync_point() {
+	local name=$1 end=$((SECONDS + ${2:-30} * SLOW))
+	: >"$RUN/sync.$name.$NODE"
+	[ "$NODES" -gt 1 ] || return 0
+	until [ -e "$RUN/sync.$name.$PEER" ]; do
+		[ ! -e "$RUN/failed.$PEER" ] || fail 'the other node failed'
+		[ "$SECONDS" -lt "$end" ] || fail "the other node did not come to $name"
+		nap 0.05
+	done
+}
+
+# put NAME VALUE / get_peer NAME: hand a value to the other node, around a sync_point.
+put() { printf '%s\n' "$2" >"$RUN/value.$1.$NODE"; }
+get_peer() { cat "$RUN/value.$1.$PEER"; }
+
+# allow_report REGEX: a kernel message that the scenario provokes and that must not fail it.
+allow_report() { printf '%s\n' "$1" >>"$RUN/allow.$NODE"; }
+
+# row KIND SIZE MESSAGES MIB_PER_S P50_US P99_US ERRORS: a line of the demo's table.
+row() { printf '%s\n' "$*" >>"$RUN/rows.$NODE"; }
+
+# rxe_counter NAME: a hardware counter of rxe0 (retry_exceeded_err, completer_retry_err, ...).
+rxe_counter() {
+	rdma statistic show link rxe0/1 | tr -s ' ' '\n' |
+		awk -v name="$1" 'found { print; exit } $0 == name { found = 1 }'
+}
+
+# retransmissions: the sum of rxe's counters that show that packets were sent twice.
+retransmissions() {
+	rdma statistic show link rxe0/1 | tr -s ' ' '\n' | awk '
+		add { sum += $1; add = 0 }
+		/^(duplicate_request|out_of_seq_request|rcvd_seq_err|completer_retry_err|retry_exceeded_err|retry_rnr_exceeded_err)$/ { add = 1 }
+		END { print sum + 0 }'
+}
+
+# --- the modules ------------------------------------------------------------------------
+
+# load_standin: the LNet stand-in alone.
+load_standin() { run insmod "$KO/lnet_standin.ko" "$@"; }
+
+# load_lnd [PARAMETER=VALUE...]: the stand-in, if it is not there, and the LND.
+load_lnd() {
+	[ -d /sys/module/lnet_standin ] || load_standin
+	run insmod "$KO/ko2iblnd.ko" "$@"
+}
+
+# unload_lnd: both modules; at once, and with nothing left behind.
+unload_lnd() {
+	within 5 rmmod ko2iblnd
+	within 5 rmmod lnet_standin
+}
+
+# lnd_counter NAME / lnd_live NAME / lnd_sent TYPE / lnd_received TYPE: from debugfs' stats.
+lnd_counter() { awk -v n="$1" '$1 == "counter" && $2 == n { print $3 }' "$STATS"; }
+lnd_live() { awk -v n="$1" '$1 == "live" && $2 == n { print $3 }' "$STATS"; }
+lnd_sent() { awk -v n="$1" '$1 == "sent" && $2 == n { print $3 }' "$STATS"; }
+lnd_received() { awk -v n="$1" '$1 == "received" && $2 == n { print $3 }' "$STATS"; }
+
+# --- the machine ------------------------------------------------------------------------
+
+rxe_up() { rdma link add rxe0 type rxe netdev "$NETDEV"; }
+rxe_down() { rdma link delete rxe0; }
+
+# die_now: this node vanishes without a word, as in a power cut. The other goes on alone: it
+# must not sync with this one any more.
+die_now() {
+	say "dies now, as the scenario wants"
+	echo ok >"$RUN/result.$NODE"
+	dmesg >"$RUN/dmesg.$NODE"
+	sync
+	/bin/busybox reboot -f
+}
