@@ -97,7 +97,8 @@ impl<'a> DescView<'a> {
     /// All fragments in order.
     pub fn frags(&self) -> Frags<'a> {
         Frags {
-            chunks: self.frags.chunks_exact(FRAG_SIZE),
+            rest: self.frags,
+            left: self.nfrags,
             endian: self.endian,
         }
     }
@@ -140,7 +141,9 @@ fn parse_frag(bytes: &[u8], endian: Endian) -> Option<Frag> {
 /// Iterator over the fragments of a descriptor.
 #[derive(Clone, Debug)]
 pub struct Frags<'a> {
-    chunks: core::slice::ChunksExact<'a, u8>,
+    rest: &'a [u8],
+    /// Fragments in `rest`.
+    left: u16,
     endian: Endian,
 }
 
@@ -148,11 +151,15 @@ impl Iterator for Frags<'_> {
     type Item = Frag;
 
     fn next(&mut self) -> Option<Frag> {
-        parse_frag(self.chunks.next()?, self.endian)
+        let (frag, rest) = self.rest.split_first_chunk::<FRAG_SIZE>()?;
+        self.rest = rest;
+        self.left = self.left.saturating_sub(1);
+        parse_frag(frag, self.endian)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.chunks.size_hint()
+        let left = usize::from(self.left);
+        (left, Some(left))
     }
 }
 
