@@ -18,11 +18,7 @@
 #include <net/netlink.h>
 
 #include <linux/lnet/lib-lnet.h>
-#ifdef KOR_LNET_STANDIN
 #include <linux/lnet/lnet_rdma.h>
-#else
-#include <lnet_rdma.h>
-#endif
 
 #include <ko2iblnd/lnet.h>
 
@@ -191,10 +187,11 @@ static int kor_lnd_startup(struct lnet_ni *ni)
 	int rc;
 
 	rc = kor_ops->startup(kor_ctx, ni, &data);
-	/* kor_lnet_ni_data() may run as soon as the NI can be found. */
-	if (!rc)
-		smp_store_release(&ni->ni_data, data);
-	return rc;
+	if (rc)
+		return rc;
+	/* Pairs with kor_lnet_ni_data() once the NI can be found. */
+	smp_store_release(&ni->ni_data, data);
+	return 0;
 }
 
 static void kor_lnd_shutdown(struct lnet_ni *ni)
@@ -275,8 +272,7 @@ static int kor_lnd_recv(struct lnet_ni *ni, void *private, struct lnet_msg *msg,
 static unsigned int kor_lnd_get_dev_prio(struct lnet_ni *ni,
 					 unsigned int dev_idx)
 {
-	return kor_ops->dev_prio(kor_ctx, smp_load_acquire(&ni->ni_data),
-				 dev_idx);
+	return kor_ops->dev_prio(kor_ctx, kor_lnet_ni_data(ni), dev_idx);
 }
 
 static int kor_lnd_get_timeout(void)
@@ -584,6 +580,7 @@ struct net *kor_lnet_ni_net_ns(const struct lnet_ni *ni)
 
 void *kor_lnet_ni_data(const struct lnet_ni *ni)
 {
+	/* Pairs with the store in kor_lnd_startup(). */
 	return smp_load_acquire(&ni->ni_data);
 }
 

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Safe LNet: what an LNet network driver (LND) is given and what it may call.
+//!
+//! [`Lnd`] is implemented by the driver and put into service by a [`Registration`]. LNet then
+//! starts and stops [`Ni`]s, hands over [`Message`]s to send and asks for received ones.
+//!
+//! Knows no RDMA and no wire format: a NID is LNet's 64-bit form in a `u64`, a header the 72 bytes
+//! of its wire form, an address a `u32` in host order.
+//!
+//! # Contexts
+//!
+//! Unless a function says otherwise it is called in process context, may sleep, and must be called
+//! with no lock of the driver held: LNet calls back into the driver from [`NiHandle::parse`],
+//! [`Message::finalize`] and [`Ni::notify_down`], on the same stack.
+
+mod cpt;
+mod iface;
+mod msg;
+mod ni;
+mod ops;
+mod pages;
+mod params;
+
+pub(crate) use crate::ffi::lnet::{
+    CmnTunables, //
+    O2ibTunables,
+    Tunables,
+    HDR_SIZE,
+    NID_ANY,
+};
+
+pub(crate) use self::{
+    cpt::{
+        bind_to_cpt, //
+        cpt_count,
+        cpt_node,
+        cpt_of_node,
+        cpt_weight,
+    },
+    iface::{
+        is_link_up, //
+        Interface,
+        Interfaces,
+    },
+    msg::{
+        live_messages, //
+        lost_messages,
+        Health,
+        Message,
+        ReceiveKind,
+        Received,
+        Refused,
+        RxHandle,
+        RxOwner,
+        RxTag,
+        SendMsg,
+    },
+    ni::{
+        Asked, //
+        Ni,
+        NiHandle,
+        NiRef,
+        Startup,
+    },
+    ops::{
+        fail_map_sg, //
+        gpu_priority,
+        lnet_timeout,
+        mark_ping_buffer,
+        Ctl,
+        CtlReply,
+        Lnd,
+        ModuleRef,
+        Registration,
+    },
+    pages::{
+        copy_from_pages, //
+        copy_to_pages,
+    },
+    params::Params,
+};

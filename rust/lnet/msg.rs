@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Messages: what LNet gives and takes back exactly once.
+
+use super::ni::Ni;
+use crate::ffi::{
+    lnet as ffi, //
+    types::Kiov,
+};
+use core::{
+    ffi::c_void, //
+    mem::ManuallyDrop,
+    ptr::NonNull,
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Full,
+            Relaxed, //
+        },
+        Arc,
+    },
+};
+
+/// Messages that the driver holds.
+static LIVE: Atomic<i64> = Atomic::new(0);
+/// Messages that were dropped instead of finalized.
+static LOST: Atomic<i64> = Atomic::new(0);
+
+/// How many messages the driver holds now; any context.
+pub(crate) fn live_messages() -> u64 {
+    u64::try_from(LIVE.load(Relaxed)).unwrap_or(0)
+}
+
+/// How many messages were dropped without being finalized, each a bug of the driver; any context.
+pub(crate) fn lost_messages() -> u64 {
+    u64::try_from(LOST.load(Relaxed)).unwrap_or(0)
+}
+
+/// LNet's health status of a message (`enum lnet_msg_hstatus`): whom to blame for its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Health {
+    /// Nobody.
+    Ok = 0,
+    /// Local: interrupted. LNet may resend, so the peer must not have seen the message.
+    LocalInterrupt = 1,
+    /// Local: dropped. LNet may resend.
+    LocalDropped = 2,
+    /// Local: given up. LNet may resend.
+    LocalAborted = 3,
+    /// Local: no way to the peer. LNet may resend.
+    LocalNoRoute = 4,
+    /// Local, and not to be resent.
+    LocalError = 5,
+    /// Local: not even sent in time. LNet may resend.
+    LocalTimeout = 6,
+    /// The peer failed it.
+    RemoteError = 7,
+    /// The peer did not take it. LNet may resend.
+    RemoteDropped = 8,
+    /// The peer did not answer in time.
+    RemoteTimeout = 9,
+    /// Not known which side; both are blamed.
+    NetworkTimeout = 10,
+}
+
+impl Health {
+    /// LNet's number.
+    pub(crate) const fn as_raw(self) -> u32 {
+        self as u32
+    }
+
+    /// From LNet's number; what is unknown blames the local side.
+    fn from_raw(raw: u32) -> Self {
+        match raw {
+            0 => Health::Ok,
+            1 => Health::LocalInterrupt,
+            2 => Health::LocalDropped,
+            3 => Health::LocalAborted,
+            4 => Health::LocalNoRoute,
+            6 => Health::LocalTimeout,
+            7 => Health::RemoteError,
+            8 => Health::RemoteDropped,
+            9 => Health::RemoteTimeout,
+            10 => Health::NetworkTimeout,
+            _ => Health::LocalError,
+        }
+    }
+}
+
+/// A message of LNet's that the driver owns and must [`finalize`](Self::finalize).
+///
+/// Dropping it instead is a bug: it is counted ([`lost_messages`]) and ends with `EIO`, blamed on
+/// this node, so that nothing above waits for ever.
+///
+/// # Invariants
+///
+/// `msg` is valid and ours to finalize. Until then the vectors of `source` and `sink` and their
+/// pages stay.
+pub(crate) struct Message {
+    msg: NonNull<ffi::RawMsg>,
+    source: ffi::RawKiov,
+    sink: ffi::RawKiov,
+}
+
+// SAFETY: LNet lets any thread finalize a message.
+unsafe impl Send for Message {}
+// SAFETY: what takes `&self` only reads what LNet does not change while the message is ours, and
+// `lnet_send_error_simulation` and `lnet_create_reply_msg` do their own locking.
+unsafe impl Sync for Message {}
+
+impl Message {
+    /// Takes a message over; `None` for NULL.
+    ///
+    /// # Safety
+    ///
+    /// LNet must have given `msg` to the driver, which owns it from here on; `source` and `sink`
+    /// must be what LNet said about it.
+    pub(super) unsafe fn from_raw(
+        msg: *mut ffi::RawMsg,
+        source: ffi::RawKiov,
+        sink: ffi::RawKiov,
+    ) -> Option<Self> {
+        let msg = NonNull::new(msg)?;
+        LIVE.add(1, Relaxed);
+        // INVARIANT: by the contract of this function.
+        Some(Message { msg, source, sink })
+    }
+
+    /// Gives the message back to LNet as it was, without finalizing it.
+    pub(super) fn give_back(self) {
+        LIVE.add(-1, Relaxed);
+        let _ = ManuallyDrop::new(self);
+    }
+
+    /// What is to be sent: the payload of a PUT or REPLY, or the reply to a GET that was passed to
+    /// [`NiHandle::parse`](super::NiHandle::parse) with `rdma`. Empty for ACK and GET.
+    pub(crate) fn source(&self) -> Kiov<'_> {
+        // SAFETY: by the type invariant, and the borrow keeps the message from being finalized.
+        unsafe { kiov(&self.source) }
+    }
+
+    /// Where received bytes go. For a GET to be sent: the whole memory descriptor, room for the
+    /// reply. For a message received: the bytes that are wanted, at most what it carries.
+    pub(crate) fn sink(&self) -> Kiov<'_> {
+        // SAFETY: as in `source`.
+        unsafe { kiov(&self.sink) }
+    }
+
+    /// Ends the message with `status` (0 or a negative errno) and returns it to LNet.
+    ///
+    /// The memory belongs to somebody else afterwards, so all DMA to and from it must be over or
+    /// impossible. May call [`Lnd::send`](super::Lnd::send) for other messages on this stack.
+    /// `health` counts for requests; give [`Health::Ok`] for replies made by
+    /// [`create_reply`](Self::create_reply).
+    pub(crate) fn finalize(self, status: i32, health: Health) {
+        let this = ManuallyDrop::new(self);
+        this.end(status, health);
+    }
+
+    /// The common end.
+    fn end(&self, status: i32, health: Health) {
+        LIVE.add(-1, Relaxed);
+        // SAFETY: by the type invariant; the callers do not use the message again.
+        unsafe { ffi::finalize(self.msg.as_ptr(), status, health.as_raw()) };
+    }
+
+    /// Makes the REPLY that belongs to this GET, for a driver that transfers the data itself.
+    ///
+    /// To be called before the GET can leave, and not for one that goes to a router or is being
+    /// forwarded. `None` when the memory descriptor is going away or there is no memory.
+    pub(crate) fn create_reply(&self, ni: &Ni) -> Option<Message> {
+        // SAFETY: by the type invariants; the request is still ours.
+        let reply = unsafe { ffi::create_reply(ni.as_raw(), self.msg.as_ptr()) };
+        let nothing = ffi::RawKiov::default();
+        // SAFETY: LNet has just made the reply for us; it fills the memory of the request.
+        unsafe { Message::from_raw(reply, nothing, self.sink) }
+    }
+
+    /// Tells LNet how much of a reply made by [`create_reply`](Self::create_reply) arrived.
+    /// Does not sleep and takes no lock.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` when `len` exceeds the memory descriptor; LNet would stop the machine.
+    pub(crate) fn set_reply_len(&mut self, ni: &Ni, len: u32) -> Result {
+        if len > self.sink.length {
+            return Err(EINVAL);
+        }
+        // SAFETY: by the type invariants.
+        unsafe { ffi::set_reply_len(ni.as_raw(), self.msg.as_ptr(), len) };
+        Ok(())
+    }
+
+    /// Whether a fault rule of the administrator wants the sending of this message to fail, and
+    /// with which health status. To be asked once, right before posting. Takes LNet's net lock, so
+    /// no lock that is taken inside it may be held.
+    pub(crate) fn simulated_failure(&self) -> Option<Health> {
+        let mut health = Health::LocalError.as_raw();
+        // SAFETY: by the type invariant; `health` is writable.
+        let fail = unsafe { ffi::simulate_error(self.msg.as_ptr(), &mut health) };
+        fail.then(|| Health::from_raw(health))
+    }
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        LOST.add(1, Relaxed);
+        pr_err!("a message was dropped without being finalized\n");
+        self.end(EIO.to_errno(), Health::LocalError);
+    }
+}
+
+/// A [`Kiov`] of a vector in LNet's form.
+///
+/// # Safety
+///
+/// The vector and its pages must stay for `'a`.
+unsafe fn kiov<'a>(k: &ffi::RawKiov) -> Kiov<'a> {
+    // SAFETY: by the contract of this function.
+    unsafe { Kiov::from_raw(ffi::kiov_entries(k), k.nr, k.offset, k.length) }
+}
+
+/// A message that LNet wants sent.
+pub(crate) struct SendMsg {
+    /// The message, with [`source`](Message::source) and [`sink`](Message::sink).
+    pub(crate) msg: Message,
+    /// LNet message type: 0 ACK, 1 PUT, 2 GET, 3 REPLY.
+    pub(crate) kind: u32,
+    /// NID of the next hop; never the wildcard.
+    pub(crate) target: u64,
+    /// Whether the next hop is a router.
+    pub(crate) target_is_router: bool,
+    /// Whether this node forwards the message.
+    pub(crate) routing: bool,
+    /// Whether the memory is a GPU's.
+    pub(crate) gpu: bool,
+    /// The LNet header in wire form.
+    pub(crate) hdr: [u8; ffi::HDR_SIZE],
+}
+
+/// A message that the driver does not take. LNet finalizes it with the error.
+pub(crate) struct Refused {
+    /// Why.
+    pub(crate) error: Error,
+    /// The message, untouched.
+    pub(crate) msg: Message,
+}
+
+/// What becomes of a received message.
+pub(crate) enum ReceiveKind {
+    /// LNet wants none of it, or answers a GET by itself. Release the buffer; answer a PUT_REQ or
+    /// GET_REQ all the same.
+    Discard,
+    /// The message matched. For what was parsed without `rdma` and for a PUT_REQ: put the bytes
+    /// that [`Message::sink`] wants there. For a GET_REQ: send [`Message::source`].
+    Matched(Message),
+}
+
+/// LNet's answer to [`NiHandle::parse`](super::NiHandle::parse).
+pub(crate) struct Received {
+    /// What to do.
+    pub(crate) kind: ReceiveKind,
+    /// Payload bytes that the message carries; at least as many as are wanted.
+    pub(crate) rlen: u32,
+    /// Whether the memory is a GPU's.
+    pub(crate) gpu: bool,
+}
+
+/// The place that a receive slot of a connection has for its [`RxHandle`] while LNet holds it.
+///
+/// A connection has one per receive slot; LNet is given its address.
+pub(crate) struct RxTag {
+    /// Address of the `Arc` of the connection while LNet holds the slot, else 0.
+    owner: Atomic<usize>,
+    rx: u16,
+}
+
+impl RxTag {
+    /// For receive slot `rx`.
+    pub(crate) const fn new(rx: u16) -> Self {
+        RxTag {
+            owner: Atomic::new(0),
+            rx,
+        }
+    }
+}
+
+/// A connection with receive slots that can be lent to LNet.
+pub(crate) trait RxOwner: Send + Sync + Sized + 'static {
+    /// The tag of receive slot `rx`, made by [`RxTag::new`] with that number.
+    fn rx_tag(&self, rx: u16) -> Option<&RxTag>;
+}
+
+/// A receive slot of a connection together with a reference on the connection: what LNet holds
+/// between [`NiHandle::parse`](super::NiHandle::parse) and [`Lnd::recv`](super::Lnd::recv).
+pub(crate) struct RxHandle<C> {
+    /// The connection.
+    pub(crate) conn: Arc<C>,
+    /// The slot.
+    pub(crate) rx: u16,
+}
+
+impl<C: RxOwner> RxHandle<C> {
+    /// Turns the handle into what LNet can hold; gives it back when the slot is lent already.
+    ///
+    /// No memory is needed: the address of the tag stands for the handle, and the tag holds the
+    /// reference on the connection.
+    pub(super) fn into_raw(self) -> Result<NonNull<c_void>, Self> {
+        let addr = Arc::as_ptr(&self.conn).expose_provenance();
+        let lent = match self.conn.rx_tag(self.rx) {
+            Some(tag) if tag.owner.cmpxchg(0, addr, Full).is_ok() => NonNull::from(tag).cast(),
+            _ => return Err(self),
+        };
+        let _ = Arc::into_raw(self.conn);
+        Ok(lent)
+    }
+
+    /// The reverse of [`into_raw`](Self::into_raw).
+    ///
+    /// # Safety
+    ///
+    /// `raw` must come from `into_raw` of the same `C`, and must not be used again.
+    pub(super) unsafe fn from_raw(raw: NonNull<c_void>) -> Self {
+        // SAFETY: the tag is borrowed from the connection, of which `into_raw` left a reference
+        // behind, so it is still there.
+        let tag = unsafe { raw.cast::<RxTag>().as_ref() };
+        let rx = tag.rx;
+        let owner = core::ptr::with_exposed_provenance::<C>(tag.owner.xchg(0, Full));
+        // SAFETY: `into_raw` stored the address of an `Arc` that it then forgot, and as the tag
+        // was taken nobody has overwritten it.
+        let conn = unsafe { Arc::from_raw(owner) };
+        RxHandle { conn, rx }
+    }
+}
