@@ -280,14 +280,9 @@ pub fn admit(screened: &Screened, target: Target<'_>) -> Result<ConnReq, Refusal
             return refuse(reject, RefuseCause::WrongDevice { nid });
         }
         Target::NotReady => {
-            return refuse(
-                nobody(RejectReason::Early),
-                RefuseCause::NotReady { nid },
-            )
+            return refuse(nobody(RejectReason::Early), RefuseCause::NotReady { nid })
         }
-        Target::Unknown => {
-            return refuse(nobody(RejectReason::Fatal), RefuseCause::NoNi { nid })
-        }
+        Target::Unknown => return refuse(nobody(RejectReason::Fatal), RefuseCause::NoNi { nid }),
     };
     let dst_stamp = screened.hdr.dst_stamp;
     if !dst_stamp.is_unknown() && dst_stamp != ni.stamp {
