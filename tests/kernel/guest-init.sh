@@ -97,6 +97,7 @@ fi
 
 mount_all
 set_kernel
+echo "kor-test: init of node $NODE" >/dev/kmsg
 for part in load_rdma network_up scenario check_kernel; do
 	bash "${BASH_SOURCE[0]}" part $part
 	status=$?

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0
+# ko2iblnd in Rust. `make help` lists what can be made.
+
+# Kbuild reads the file Kbuild beside this one; everything here is for people.
+KDIR ?= /lib/modules/$(shell uname -r)/build
+KOR_CACHE ?= /var/cache/ko2iblnd-rs
+KERNEL ?= um
+OUT ?= $(CURDIR)/build/$(if $(LNET),lnet,module)
+export KOR_CACHE
+
+override KDIR := $(abspath $(KDIR))
+override LNET := $(if $(LNET),$(abspath $(LNET)))
+override OUT := $(abspath $(OUT))
+kor-src := $(CURDIR)
+
+all: modules
+
+include scripts/kdir.mk
+include scripts/lnet-flags.mk
+
+# A tree in the cache was made by the compilers of the root: use them.
+in-root := $(if $(filter $(abspath $(KOR_CACHE))/%,$(KDIR)),\
+	KDIR=$(KDIR) LNET=$(LNET) KOR_BIND=$(dir $(OUT)) scripts/in-root)
+
+
+# $(call kbuild,SOURCE,OUTPUT,TARGET,ARGUMENTS)
+kbuild = $(in-root) make $(if $(V),,-s) -C $(KDIR) $(KFLAGS) -j$(or $(KOR_JOBS),$(shell nproc)) \
+	M=$(1) MO=$(2) $(4) $(3)
+
+# The tests' builds ask for more: KOR_DMA_CHECK=1 is the checking mode of the ib_dma shims.
+knobs := LNET=$(LNET) $(if $(KOR_DMA_CHECK),KOR_DMA_CHECK=$(KOR_DMA_CHECK))
+
+ifeq ($(LNET),)
+modules: standin
+ko-symvers := $(OUT)/standin/Module.symvers
+else
+ko-symvers := $(lnet-symvers)
+endif
+
+check-kdir:
+	@$(if $(KERROR),echo 'make: error: $(KERROR)' >&2; exit 1,:)
+
+check-lnet:
+	@$(if $(LNET),$(if $(lnet-symvers),:,echo 'make: error: LNET=$(LNET) has no Module.symvers: it must be a built Lustre tree' >&2; exit 1),:)
+
+modules: check-kdir check-lnet
+	@mkdir -p $(OUT)/ko2iblnd
+	@$(call kbuild,$(CURDIR),$(OUT)/ko2iblnd,modules,$(knobs) KBUILD_EXTRA_SYMBOLS="$(ko-symvers)")
+	@cp $(OUT)/ko2iblnd/ko2iblnd.ko $(OUT)/ko2iblnd.ko
+	@echo $(OUT)/ko2iblnd.ko
+
+# The LNet stand-in: a test module, for builds without LNET=.
+standin: check-kdir
+	@mkdir -p $(OUT)/standin
+	@$(call kbuild,$(CURDIR)/tests/lnet,$(OUT)/standin,modules)
+	@cp $(OUT)/standin/*.ko $(OUT)/
+
+# The peer that says what it is told to say: bad input for the tests.
+evil: check-kdir
+	@mkdir -p $(OUT)/evil
+	@$(call kbuild,$(CURDIR)/tests/evil,$(OUT)/evil,modules)
+	@cp $(OUT)/evil/*.ko $(OUT)/
+
+install: check-kdir check-lnet
+	@$(if $(LNET),:,echo 'make: error: install needs LNET=<built Lustre tree>: a module built for the LNet stand-in is of no use on a real node' >&2; exit 1)
+	@test -e $(OUT)/ko2iblnd.ko || { echo 'make: error: no $(OUT)/ko2iblnd.ko: run make with the same arguments first' >&2; exit 1; }
+	@$(call kbuild,$(CURDIR),$(OUT)/ko2iblnd,modules_install,$(knobs) INSTALL_MOD_DIR=updates/kernel/net/lustre)
+
+clippy: check-kdir
+	@mkdir -p $(OUT)/clippy
+	@$(call kbuild,$(CURDIR),$(OUT)/clippy,modules,$(knobs) CLIPPY=1 KBUILD_MODPOST_WARN=1)
+
+demo:
+	@scripts/demo $(KERNEL)
+
+test:
+	@scripts/test
+
+test-fast:
+	@scripts/test fast
+
+test-lnet:
+	@$(if $(LNET),scripts/test-lnet $(LNET),echo 'make: error: test-lnet needs LNET=<built Lustre tree>' >&2; exit 1)
+
+um-kernel:
+	@scripts/build-kernel um
+
+clean:
+	rm -rf build tests/host/target
+
+help:
+	@sed -n 's/^#: \{0,1\}//p' Makefile
+
+#: make                    build ko2iblnd.ko against the running kernel and the LNet stand-in
+#: make KDIR=TREE          against another kernel tree; it must have Rust metadata
+#: make LNET=TREE          for real LNet: a built Lustre tree
+#: make install LNET=TREE  install that module
+#:
+#: make demo               two User-mode Linux nodes exchange LNet messages over RDMA
+#: make demo KERNEL=stock  the same on Debian's own kernel under QEMU
+#: make test               all tests; make test-fast: those for every few minutes
+#: make test-lnet LNET=TREE  with real LNet, on the kernel that the tree was built for
+#:
+#: make um-kernel          make the UML kernel that the tests use, print its path
+#: make clippy             clippy over the module
+#: make clean              remove build/ (the cache stays: KOR_CACHE, $(KOR_CACHE))
+#:
+#: V=1 shows commands; KOR_JOBS is the number of parallel jobs.
+#: Documentation/testing.md says more.
+
+.PHONY: all modules standin evil install clippy demo test test-fast test-lnet um-kernel clean help \
+	check-kdir check-lnet
