@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Kernel facilities that the kernel crate lacks and that C offers as inline
+ * functions or macros. Used by rust/kx only.
+ */
+#ifndef _KO2IBLND_KERNEL_H
+#define _KO2IBLND_KERNEL_H
+
+#include <linux/llist.h>
+#include <linux/types.h>
+#include <linux/wait.h>
+
+struct task_struct;
+
+/* An event that one thread waits for: signals add up to one. */
+struct kor_event {
+	atomic_t		pending;
+	wait_queue_head_t	wq;
+};
+
+#define KOR_WAIT_FOREVER	(~0ULL)
+
+void kor_event_init(struct kor_event *ev);
+/* Any context, hard interrupts included. */
+void kor_event_signal(struct kor_event *ev);
+/*
+ * Sleeps, not counted as load, until the event is signalled, the calling
+ * kthread is asked to stop or @timeout_ns is over. True if it was signalled.
+ */
+bool kor_event_wait(struct kor_event *ev, u64 timeout_ns);
+
+/* A kthread that has not started; the caller owns a reference to the task. */
+struct task_struct *kor_kthread_create(int (*fn)(void *data), void *data,
+				       int node, const char *name);
+void kor_kthread_start(struct task_struct *task);
+/* Waits for the end of the thread, then drops the caller's reference. */
+int kor_kthread_stop(struct task_struct *task);
+
+/* True if the list was empty. */
+bool kor_llist_add(struct llist_node *node, struct llist_head *head);
+/* Everything on the list, oldest first. */
+struct llist_node *kor_llist_take(struct llist_head *head);
+
+unsigned int kor_nofs_save(void);
+void kor_nofs_restore(unsigned int flags);
+
+u64 kor_monotonic_ns(void);
+u64 kor_realtime_us(void);
+
+/*
+ * Calls @changed for every change of an interface or of an address in any
+ * namespace. @changed may run in atomic context. One registration at a time.
+ */
+int kor_netwatch_register(void (*changed)(void *ctx), void *ctx);
+/* On return no call is running or will be made. Sleeps. */
+void kor_netwatch_unregister(void);
+
+#endif /* _KO2IBLND_KERNEL_H */

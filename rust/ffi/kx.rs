@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Kernel facilities, for [`kx`](crate::kx).
+
+use super::bindings;
+
+/// `struct kor_event`: opaque, self-referential once initialised.
+pub(crate) type RawEvent = bindings::kor_event;
+/// `struct llist_node`.
+pub(crate) type LlistNode = bindings::llist_node;
+/// `struct llist_head`.
+pub(crate) type LlistHead = bindings::llist_head;
+/// `struct task_struct`.
+pub(crate) type Task = bindings::task_struct;
+
+/// The timeout of [`event_wait`] that never comes.
+pub(crate) const WAIT_FOREVER: u64 = u64::MAX;
+
+pub(crate) use bindings::{
+    kor_event_init as event_init, //
+    kor_event_signal as event_signal,
+    kor_event_wait as event_wait,
+    kor_kthread_create as kthread_create,
+    kor_kthread_start as kthread_start,
+    kor_kthread_stop as kthread_stop,
+    kor_llist_add as llist_add,
+    kor_llist_take as llist_take,
+    kor_monotonic_ns as monotonic_ns,
+    kor_netwatch_register as netwatch_register,
+    kor_netwatch_unregister as netwatch_unregister,
+    kor_nofs_restore as nofs_restore,
+    kor_nofs_save as nofs_save,
+    kor_realtime_us as realtime_us,
+};
+
+pub(crate) use bindings::kthread_should_stop;

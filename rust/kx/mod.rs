@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Kernel facilities that the `kernel` crate lacks.
+//!
+//! Each could go upstream as it stands; none knows RDMA or LNet. [`rdma`](crate::rdma) and the
+//! driver build on them.
+
+mod clock;
+pub(crate) mod errno;
+mod event;
+mod kthread;
+mod netwatch;
+mod nofs;
+mod ratelimit;
+mod runqueue;
+mod storage;
+
+pub(crate) use crate::ffi::types::Node;
+pub(crate) use clock::{
+    monotonic_ns,
+    monotonic_secs,
+    realtime_us, //
+};
+pub(crate) use event::Event;
+pub(crate) use kthread::{
+    Kthread,
+    ShouldStop, //
+};
+pub(crate) use netwatch::NetWatch;
+pub(crate) use nofs::NofsScope;
+pub(crate) use ratelimit::RateLimit;
+pub(crate) use runqueue::{
+    Batch,
+    Entry,
+    RunQueue, //
+};
+pub(crate) use storage::new_buf;
