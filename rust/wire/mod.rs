@@ -28,12 +28,31 @@
 //!
 //! # Interface
 //!
-//! - identities: [`Nid`], [`Stamp`], [`Cookie`], [`Identity`], [`Version`]
-//! - messages: [`Message`], [`Header`], [`Body`], [`ConnParams`], [`Completion`], [`LnetHdr`]
-//! - descriptors: [`DescView`], [`DescLoc`], [`Frag`], [`Frags`]
-//! - emission: [`BodyOut`], [`PayloadOut`], [`DescOut`], [`Detached`], [`Checksum`]
-//! - rejects: [`Reject`], [`RejectReason`]
-//! - errors: [`ParseError`], [`EmitError`], [`RejectError`], [`IdentityError`]
+//! Fields are public except where a type has an invariant.
+//!
+//! ```text
+//! identities   Nid(u64)  Stamp(u64)  Cookie(u64, never swapped)  Version { V1, V2 }
+//!              Identity { peer, peer_stamp, local, local_stamp }
+//! messages     Message { hdr: Header, swapped, nob, body: Body }   Message::parse(&[u8])
+//!              Header { version, credits, src, src_stamp, dst, dst_stamp }
+//!              Header::check_identity(&self, &Identity)
+//!              ConnParams { queue_depth, max_frags, max_msg_size }
+//!              Completion { cookie, status }
+//!              LnetHdr { dest_nid, src_nid, dest_pid, src_pid, kind, payload_len, msg: [u8; 40] }
+//! descriptors  DescView: key() nfrags() frag(u16) frags() total_len() loc()
+//!              DescLoc: key() nfrags() view(&[u8]) -> Option<DescView>
+//!              Frag { addr: u64, nob: u32 }
+//! emission     emit(&Header, &BodyOut, checksum: bool, Endian, &mut [u8]) -> length
+//!              emit_detached(&Header, &LnetHdr, Endian, &mut [u8]) -> Detached
+//!              Detached: update(&[u8]) finish(&mut [u8])
+//! rejects      Reject { version: u16, why: RejectReason, stamp, params: Option<ConnParams> }
+//!              Reject::parse(&[u8])  Reject::anonymous(why)  emit(&self, Endian, &mut [u8])
+//! first look   Probe::new(&[u8])
+//! errors       ParseError  EmitError  RejectError  IdentityError, with text for log lines
+//! ```
+//!
+//! The [`Display`](core::fmt::Display) here is core's. The kernel's print macros want
+//! `kernel::fmt::Display`, which the driver implements for these types by calling this one.
 
 #![forbid(unsafe_code)]
 #![deny(

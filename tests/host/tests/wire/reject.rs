@@ -70,6 +70,10 @@ fn short_rejects() {
                 Err(RejectError::TooShort { len })
             );
         }
+        assert_eq!(
+            Reject::parse(&[0; 6]),
+            Err(RejectError::TooShort { len: 6 })
+        );
         // From 7 bytes on there is a reason, from 24 on there is everything.
         for len in 7..24 {
             let expected = Reject {

@@ -269,6 +269,12 @@ fn descriptor_access() {
         with_desc(&frags, endian, |_, desc| {
             assert_eq!((desc.key(), desc.nfrags()), (42, 257));
             assert_eq!(desc.frags().len(), 257);
+            let mut rest = desc.frags();
+            for left in (0..257).rev() {
+                rest.next().expect("a fragment");
+                assert_eq!(rest.len(), left);
+            }
+            assert_eq!((rest.next(), rest.len()), (None, 0));
             assert!(desc.frags().eq(frags.iter().copied()));
             for (i, frag) in frags.iter().enumerate() {
                 assert_eq!(desc.frag(i as u16), Some(*frag));
