@@ -21,8 +21,8 @@
 //!
 //! # Writing
 //!
-//! [`emit`] writes a whole message; [`emit_detached`] writes an IMMEDIATE whose payload follows
-//! from somewhere else, with a checksum that the payload can be fed into. [`emit`] refuses what
+//! [`emit()`] writes a whole message; [`emit_detached`] writes an IMMEDIATE whose payload follows
+//! from somewhere else, with a checksum that the payload can be fed into. [`emit()`] refuses what
 //! [`Message::parse`] would refuse, so what it accepts can be parsed back.
 //! We always send in [`Endian::NATIVE`]; the other order exists to play a peer of the other kind.
 //!
