@@ -180,3 +180,70 @@ pub(crate) fn params() -> Params {
     // SAFETY: the structure exists as long as the module; its ints are written whole.
     unsafe { core::ptr::read_volatile(&raw const bindings::kor_params) }
 }
+
+impl Default for RawKiov {
+    fn default() -> Self {
+        RawKiov {
+            bv: core::ptr::null(),
+            nr: 0,
+            offset: 0,
+            length: 0,
+        }
+    }
+}
+
+impl Default for InetDev {
+    fn default() -> Self {
+        InetDev {
+            addr_len: 0,
+            addr: 0,
+            ifindex: 0,
+            cpt: -1,
+            bond_master: false,
+            name: [0; IFNAMSIZ],
+        }
+    }
+}
+
+impl Default for CmnTunables {
+    /// Nothing set.
+    fn default() -> Self {
+        CmnTunables {
+            version: 0,
+            peer_timeout: -1,
+            peer_tx_credits: -1,
+            peer_rtr_credits: -1,
+            max_tx_credits: -1,
+        }
+    }
+}
+
+impl Default for O2ibTunables {
+    fn default() -> Self {
+        O2ibTunables {
+            version: 0,
+            peercredits_hiw: 0,
+            map_on_demand: 0,
+            concurrent_sends: 0,
+            fmr_pool_size: 0,
+            fmr_flush_trigger: 0,
+            fmr_cache: 0,
+            conns_per_peer: 0,
+            ntx: 0,
+            timeout: 0,
+            tos: 0,
+            pad: 0,
+        }
+    }
+}
+
+impl Default for Tunables {
+    /// Nothing set.
+    fn default() -> Self {
+        Tunables {
+            cmn: CmnTunables::default(),
+            o2ib: O2ibTunables::default(),
+            o2ib_set: false,
+        }
+    }
+}
