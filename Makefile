@@ -11,12 +11,10 @@ export KOR_CACHE
 override KDIR := $(abspath $(KDIR))
 override LNET := $(if $(LNET),$(abspath $(LNET)))
 override OUT := $(abspath $(OUT))
-kor-src := $(CURDIR)
 
 all: modules
 
 include scripts/kdir.mk
-include scripts/lnet-flags.mk
 
 # A tree in the cache was made by the compilers of the root: use them.
 in-root := $(if $(filter $(abspath $(KOR_CACHE))/%,$(KDIR)),\
@@ -34,14 +32,14 @@ ifeq ($(LNET),)
 modules: standin
 ko-symvers := $(OUT)/standin/Module.symvers
 else
-ko-symvers := $(lnet-symvers)
+ko-symvers := $(wildcard $(LNET)/Module.symvers)
 endif
 
 check-kdir:
 	@$(if $(KERROR),echo 'make: error: $(KERROR)' >&2; exit 1,:)
 
 check-lnet:
-	@$(if $(LNET),$(if $(lnet-symvers),:,echo 'make: error: LNET=$(LNET) has no Module.symvers: it must be a built Lustre tree' >&2; exit 1),:)
+	@$(if $(LNET),$(if $(ko-symvers),:,echo 'make: error: LNET=$(LNET) has no Module.symvers: it must be a built Lustre tree' >&2; exit 1),:)
 
 modules: check-kdir check-lnet
 	@mkdir -p $(OUT)/ko2iblnd

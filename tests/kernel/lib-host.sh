@@ -67,9 +67,10 @@ boot_um() {
 }
 
 boot_stock() {
-	local node=$1 net
+	local node=$1 net dump=()
 	if [ "$node" -eq 1 ]; then
 		net=listen=127.0.0.1:4791
+		[ -z "$judged" ] || dump=(-object "filter-dump,id=dump,netdev=net,file=$run/net.pcap")
 	else
 		net=connect=127.0.0.1:4791
 	fi
@@ -82,9 +83,29 @@ boot_stock() {
 		-fsdev "local,id=run,path=$run,security_model=none" \
 		-device virtio-9p-pci,fsdev=run,mount_tag=korrun \
 		-netdev "socket,id=net,$net" -device "virtio-net-pci,netdev=net,mac=52:54:00:98:00:0$node" \
-		-object "filter-dump,id=dump,netdev=net,file=$run/net.$node.pcap" \
+		"${dump[@]}" \
 		</dev/null >"$run/qemu.$node" 2>&1 &
 	pids[node]=$!
+}
+
+# start_capture: of all RoCE frames, from before the first.
+start_capture() {
+	tcpdump -i v1 -s 0 -B 65536 -U -w "$run/net.pcap" udp port 4791 >"$run/tcpdump" 2>&1 &
+	capture=$!
+	while ! grep -q 'listening on' "$run/tcpdump" && kill -0 "$capture" 2>/dev/null; do
+		sleep 0.05
+	done
+}
+
+# judge: the outside judge over the capture and the nodes' counters; says why not, or nothing.
+judge() {
+	if ! grep -q '^0 packets dropped by kernel' "$run/tcpdump" 2>/dev/null &&
+		[ "$kernel" != stock ]; then
+		echo "the capture is not whole: $(tail -n 1 "$run/tcpdump")"
+		return
+	fi
+	python3 "$here/judge.py" "$run/net.pcap" "$run/stats.1" "$run/stats.2" \
+		>"$run/judge" 2>&1 || echo "judge: $(tail -n 1 "$run/judge"), see $run/judge"
 }
 
 boot_nodes() {
@@ -101,9 +122,7 @@ boot_nodes() {
 		done ;;
 	*)
 		make_veth
-		tcpdump -i v1 -s 0 -B 65536 -U -w "$run/net.1.pcap" udp port 4791 \
-			>"$run/tcpdump" 2>&1 &
-		capture=$!
+		[ -z "$judged" ] || start_capture
 		for ((node = 1; node <= nodes; node++)); do
 			node_script "$node"
 			boot_um "$node"
@@ -244,6 +263,7 @@ run_scenario() {
 		echo "FAIL $name: no such scenario"
 		return 1
 	fi
+	judged=$(sed -n 's/^# judge.*/yes/p' "$file_of_scenario" | head -n 1)
 	limit=${timeout:-$(scenario_timeout "$file_of_scenario")}
 	rm -rf "$run"
 	mkdir -p "$run"
@@ -257,11 +277,7 @@ run_scenario() {
 	end_nodes
 	[ -z "$verbose" ] || kill "$tail" 2>/dev/null || true
 	why=$(verdict)
-	# What the scenario wants judged from outside, when both nodes are gone.
-	if [ -z "$why" ] && [ -x "${file_of_scenario%.sh}.judge" ]; then
-		"${file_of_scenario%.sh}.judge" "$run" >"$run/judge" 2>&1 ||
-			why="judge: $(tail -n 1 "$run/judge")"
-	fi
+	[ -n "$why" ] || [ -z "$judged" ] || why=$(judge)
 	end=$(date +%s%N)
 	if [ -z "$why" ]; then
 		printf 'PASS %s (%s s)\n' "$name" "$(((end - start) / 100000000))" |

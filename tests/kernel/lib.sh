@@ -12,6 +12,8 @@ PEER_IP=10.98.0.$PEER
 MY_NID=$MY_IP@o2ib
 PEER_NID=$PEER_IP@o2ib
 [ -e /sys/class/net/vec0 ] && NETDEV=vec0 || NETDEV=eth0
+RXE_TROUBLE='duplicate_request out_of_seq_request rcvd_seq_err retry_exceeded_err'
+RXE_TROUBLE+=' completer_retry_err retry_rnr_exceeded_err'
 STATS=/sys/kernel/debug/ko2iblnd/stats
 
 # Time limits are for the plain UML kernel; SLOW is how much longer others may take.
@@ -98,8 +100,19 @@ get_peer() { cat "$RUN/value.$1.$PEER"; }
 # allow_report REGEX: a kernel message that the scenario provokes and that must not fail it.
 allow_report() { printf '%s\n' "$1" >>"$RUN/allow.$NODE"; }
 
+# keep_stats: leave the LND's counters for the judge; after the traffic, before the module goes.
+keep_stats() { cat "$STATS" >"$RUN/stats.$NODE" || fail "no $STATS"; }
+
 # row KIND SIZE MESSAGES MIB_PER_S P50_US P99_US ERRORS: a line of the demo's table.
 row() { printf '%s\n' "$*" >>"$RUN/rows.$NODE"; }
+
+# keep_rxe: leave rxe's counters of trouble for the demo's table.
+keep_rxe() {
+	local name
+	for name in $RXE_TROUBLE; do
+		echo "$name $(rxe_counter "$name")"
+	done >"$RUN/rxe.$NODE"
+}
 
 # rxe_counter NAME: a hardware counter of rxe0 (retry_exceeded_err, completer_retry_err, ...).
 rxe_counter() {
@@ -109,10 +122,11 @@ rxe_counter() {
 
 # retransmissions: the sum of rxe's counters that show that packets were sent twice.
 retransmissions() {
-	rdma statistic show link rxe0/1 | tr -s ' ' '\n' | awk '
-		add { sum += $1; add = 0 }
-		/^(duplicate_request|out_of_seq_request|rcvd_seq_err|completer_retry_err|retry_exceeded_err|retry_rnr_exceeded_err)$/ { add = 1 }
-		END { print sum + 0 }'
+	local name sum=0
+	for name in $RXE_TROUBLE; do
+		sum=$((sum + $(rxe_counter "$name")))
+	done
+	echo "$sum"
 }
 
 # --- the modules ------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 # timeout: 30
+# kernels: um um-debug stock
+# fast
 # The machines themselves: two nodes boot, see each other and have an RDMA device.
 
 sync_point network
