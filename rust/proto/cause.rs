@@ -2,7 +2,10 @@
 
 //! Why things fail, and what LNet is told (protocol.md section 17).
 
-use super::chain::ChainError;
+use super::{
+    chain::ChainError,
+    limits::LimitError, //
+};
 use crate::wire::{
     IdentityError,
     MsgType,
@@ -176,6 +179,8 @@ pub enum Violation {
     },
     /// The CONNACK is none, or not to what we asked for.
     BadConnAck,
+    /// The CONNACK chooses what was not proposed.
+    BadParams(LimitError),
 }
 
 /// Why an attempt, a connection or an operation failed. The first cause is kept.

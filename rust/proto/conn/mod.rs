@@ -1,3 +1,515 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! One connection, from "QP exists" to "drained".
+//!
+//! # Use
+//!
+//! The driver keeps a [`Conn`] under the connection's lock. With the lock held it feeds inputs
+//! (`handle_*`) and commands, then pulls [`Conn::poll_post`] until that is `None`, posting each
+//! [`Post`] at once and reporting with [`Conn::posted`], and copies out what [`Conn::poll_action`]
+//! has. It runs the actions after unlocking; one executor at a time, in the order in which they
+//! came. It calls [`Conn::handle_timeout`] when [`Conn::poll_timeout`] has passed (or every
+//! second), and polls again.
+//!
+//! Not pulling all posts is a bug: the last posting of a burst is signalled, and which one that is
+//! is known in advance.
+//!
+//! # Life
+//!
+//! Receives are posted as soon as the connection is made. Messages that arrive before
+//! [`Conn::handle_established`] are parked and handled then, in order. When there is a reason to
+//! close, [`Action::Closed`] and [`Action::Disconnect`] come; the driver disconnects, moves the QP
+//! to the error state and calls [`Conn::handle_qp_error_state`]. Then both sentinels are posted;
+//! when they have been flushed, [`Action::FinishAfterDrain`] comes for what the device may have
+//! known until then, and [`Action::Drained`] last. If sentinels cannot be posted or are not
+//! flushed in time, [`Action::DestroyQp`] asks for [`Conn::handle_qp_destroyed`].
+//!
+//! Buffers that LNet holds stay valid and must be given back after that too; when
+//! [`Conn::is_released`], nothing refers to this connection.
+
+mod action;
+mod command;
+mod credits;
+mod input;
+mod message;
+mod ops;
+mod post;
+mod rx;
+mod snapshot;
+mod sq;
+mod state;
+
+pub use self::post::{
+    Emitted,
+    OutBody,
+    OutMsg,
+    Post,
+    PostError, //
+};
+pub use self::snapshot::{
+    ConnSnapshot,
+    Counters, //
+};
+
+use self::{
+    credits::Credits,
+    ops::{
+        OpEvent,
+        Ops,
+        Phase,
+        Work, //
+    },
+    rx::RxSlots,
+    sq::Sq,
+    state::{
+        Effect,
+        Event,
+        State, //
+    },
+};
+use super::{
+    slab::Storage,
+    Cause,
+    Done,
+    Instant,
+    Limits,
+    NiTunables,
+    OpId,
+    RxId,
+    Span,
+    Stage, //
+};
+use crate::wire::{
+    DescLoc,
+    Identity,
+    LnetHdr,
+    Stamp,
+    Version, //
+};
+
+/// Which side of the connection this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Sent the CONNREQ.
+    Active,
+    /// Sent the CONNACK.
+    Passive,
+}
+
+/// A registered sink: one fragment, as the peer addresses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sink {
+    /// The rkey of the MR.
+    pub key: u32,
+    /// Its address.
+    pub addr: u64,
+    /// Its length in bytes.
+    pub nob: u32,
+}
+
+/// What LNet wants to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Submit {
+    /// A message with at most 3976 bytes of payload.
+    Immediate {
+        /// LNet header.
+        hdr: LnetHdr,
+        /// Bytes of payload in a mapped buffer of the transmission.
+        payload: u16,
+    },
+    /// A PUT or REPLY that goes by RDMA; the transmission holds the mapped source.
+    Put {
+        /// LNet header.
+        hdr: LnetHdr,
+        /// Length of the source in bytes.
+        len: u32,
+    },
+    /// A GET whose reply comes by RDMA; the transmission holds the MR.
+    Get {
+        /// LNet header.
+        hdr: LnetHdr,
+        /// Where the reply is to be written.
+        sink: Sink,
+    },
+}
+
+/// What the driver sees of a work completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WcStatus {
+    /// It ended well.
+    Success,
+    /// It was flushed.
+    Flushed,
+    /// It failed: the status as the verbs number it.
+    Error(u32),
+}
+
+/// What has been agreed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EstInfo {
+    /// Our side.
+    pub role: Role,
+    /// Version of the protocol.
+    pub version: Version,
+    /// Queue depth.
+    pub queue_depth: u16,
+    /// Fragments of a transfer.
+    pub max_frags: u16,
+    /// The peer's incarnation.
+    pub peer_stamp: Stamp,
+}
+
+/// What kind of message LNet is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// The payload is in the buffer, behind the headers: `hdr.payload_len` bytes. Answer with
+    /// [`Conn::rx_done`].
+    Immediate,
+    /// LNet is to say where it goes. Answer with [`Conn::put_sink`] or [`Conn::put_nak`].
+    PutReq,
+    /// LNet is to say what is sent. Answer with [`Conn::get_source`] or [`Conn::get_done`].
+    GetReq {
+        /// The peer's descriptor, in the buffer.
+        desc: DescLoc,
+    },
+}
+
+/// What the driver is to do after unlocking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action<T> {
+    /// The connection may be used.
+    Established(EstInfo),
+    /// Tell the CM that traffic has arrived (`rdma_notify`, IB_EVENT_COMM_EST).
+    NotifyEstablished,
+    /// Give LNet a message (`lnet_parse`). The buffer is LNet's until one of [`Conn::rx_done`],
+    /// [`Conn::rx_refused`], [`Conn::put_nak`], [`Conn::put_sink`], [`Conn::get_done`],
+    /// [`Conn::get_source`] is called for it.
+    Deliver {
+        /// Buffer.
+        rx: RxId,
+        /// LNet header.
+        hdr: LnetHdr,
+        /// What it is.
+        kind: Delivery,
+    },
+    /// The sink of a PUT is known: count the WRITEs of its source against the descriptor in `rx`
+    /// and call [`Conn::put_planned`].
+    Plan {
+        /// Operation.
+        op: OpId,
+        /// Buffer with the descriptor.
+        rx: RxId,
+        /// The descriptor.
+        desc: DescLoc,
+        /// Sum of its fragments in bytes, at most the length of the source.
+        total: u32,
+    },
+    /// The message has ended and no device knows its memory: unmap, release, finalize.
+    Finish {
+        /// The message.
+        tx: T,
+        /// How it ended.
+        done: Done,
+    },
+    /// The message has ended, the QP is drained, the state of its MR is unknown: deregister the
+    /// MR, unmap, release, finalize.
+    FinishAfterDrain {
+        /// The message.
+        tx: T,
+        /// How it ended.
+        done: Done,
+    },
+    /// The connection is closed; what is submitted from now on is refused.
+    Closed {
+        /// The first cause.
+        cause: Cause,
+        /// When the peer was last known to be alive.
+        alive: Instant,
+        /// Whether it had been established.
+        established: bool,
+    },
+    /// Disconnect, move the QP to the error state, call [`Conn::handle_qp_error_state`].
+    Disconnect {
+        /// The first cause.
+        cause: Cause,
+    },
+    /// Destroy the QP as it is, then call [`Conn::handle_qp_destroyed`].
+    DestroyQp,
+    /// No more completions and no more actions but [`Action::Deliver`] of what had arrived: QP,
+    /// CQ and cm_id may be destroyed.
+    Drained {
+        /// The QP was destroyed with requests on it.
+        forced: bool,
+    },
+}
+
+/// Reports that are still to be made.
+#[derive(Clone, Copy, Default)]
+struct Reports {
+    established: bool,
+    notify: bool,
+    closed: bool,
+    disconnect: bool,
+    destroy: bool,
+    drained: bool,
+}
+
+/// What has been pulled by [`Conn::poll_post`] and not been reported as posted.
+#[derive(Clone, Copy)]
+enum Pending {
+    Recv(RxId),
+    /// For this operation; when its last WRITE is posted, its descriptor is no longer needed.
+    Send(Option<OpId>),
+    SentinelSq,
+    SentinelRq,
+}
+
+/// One connection. See the [module](self).
+pub struct Conn<S: Storage, T> {
+    role: Role,
+    ident: Identity,
+    limits: Limits,
+    timeout: Span,
+    keepalive: Option<Span>,
+    cksum: bool,
+    state: State,
+    was_established: bool,
+    notified: bool,
+    credits: Credits,
+    rx: RxSlots<S>,
+    ops: Ops<S, T>,
+    sq: Sq<S>,
+    reports: Reports,
+    pending: Option<Pending>,
+    alive: Instant,
+    last_send: Instant,
+    counters: Counters,
+}
+
+impl<S: Storage, T> Conn<S, T> {
+    /// A connection whose QP has just been created. All memory is taken here.
+    ///
+    /// On the active side `ident.peer_stamp` is not used: it comes with the CONNACK.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory.
+    pub fn new(
+        storage: &mut S,
+        role: Role,
+        ident: Identity,
+        limits: Limits,
+        tunables: &NiTunables,
+        now: Instant,
+    ) -> Result<Self, S::Error> {
+        Ok(Self {
+            role,
+            ident,
+            limits,
+            timeout: tunables.timeout,
+            keepalive: tunables.keepalive,
+            cksum: tunables.cksum,
+            state: State::Connecting {
+                deadline: now.after(tunables.connect_timeout),
+            },
+            was_established: false,
+            notified: false,
+            credits: Credits::new(limits.queue_depth),
+            rx: RxSlots::new(storage, limits.rx_slots)?,
+            ops: Ops::new(storage, &limits)?,
+            sq: Sq::new(storage, &limits)?,
+            reports: Reports::default(),
+            pending: None,
+            alive: now,
+            last_send: now,
+            counters: Counters::default(),
+        })
+    }
+
+    /// The limits in force: those of [`Conn::new`], or those agreed with the peer.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Who is at the two ends.
+    pub fn identity(&self) -> &Identity {
+        &self.ident
+    }
+
+    /// Our side.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Whether messages may be submitted.
+    pub fn is_established(&self) -> bool {
+        matches!(self.state, State::Established)
+    }
+
+    /// The first cause, when the connection is closed.
+    pub fn cause(&self) -> Option<Cause> {
+        self.state.cause()
+    }
+
+    /// Whether no more completions can come.
+    pub fn is_drained(&self) -> bool {
+        matches!(self.state, State::Drained { .. })
+    }
+
+    /// Whether it is drained, all actions have been pulled and LNet holds no buffer.
+    pub fn is_released(&self) -> bool {
+        self.is_drained() && !self.has_actions() && self.rx.held() == 0
+    }
+
+    /// Turns the checksum of what is sent from now on on or off.
+    pub fn set_cksum(&mut self, on: bool) {
+        self.cksum = on;
+    }
+
+    /// The LNet message of an operation. `None` when it has ended.
+    pub fn tx(&self, op: OpId) -> Option<&T> {
+        self.ops.get(op)?.tx.as_ref()
+    }
+
+    /// The LNet message of an operation. `None` when it has ended.
+    pub fn tx_mut(&mut self, op: OpId) -> Option<&mut T> {
+        self.ops.get_mut(op)?.tx.as_mut()
+    }
+
+    fn deadline(&self, now: Instant) -> Instant {
+        now.after(self.timeout)
+    }
+
+    /// The one place where the state changes.
+    fn event(&mut self, now: Instant, event: Event) {
+        let (next, effect) = self.state.after(event, self.deadline(now));
+        self.state = next;
+        match effect {
+            Effect::Nothing => {}
+            Effect::Ignored => count(&mut self.counters.ignored_events),
+            Effect::Open => self.open(now),
+            Effect::Shut => {
+                self.reports.disconnect = true;
+                self.shut();
+            }
+            Effect::Destroy => self.reports.destroy = true,
+            Effect::End => self.end(),
+            Effect::ShutAndEnd => {
+                self.shut();
+                self.end();
+            }
+        }
+    }
+
+    fn open(&mut self, now: Instant) {
+        self.was_established = true;
+        self.reports.established = true;
+        self.alive = now;
+        self.last_send = now;
+        while self.is_established() {
+            let Some((rx, digest)) = self.rx.unpark() else {
+                break;
+            };
+            self.process(now, rx, digest);
+        }
+    }
+
+    /// No new work: fails everything that does not wait for a completion.
+    fn shut(&mut self) {
+        self.reports.closed = true;
+        let dropped = self.rx.close();
+        self.counters.dropped_msgs = self.counters.dropped_msgs.saturating_add(dropped);
+        self.all_ops(OpEvent::Closed);
+    }
+
+    /// No more completions: ends everything that is left.
+    fn end(&mut self) {
+        // Every turn retires one.
+        while let Some(record) = self.sq.retire() {
+            self.retired(record, false);
+        }
+        self.pending = None;
+        self.rx.drain();
+        self.all_ops(OpEvent::Drained);
+        self.reports.disconnect = false;
+        self.reports.destroy = false;
+        self.reports.drained = true;
+    }
+
+    fn all_ops(&mut self, event: OpEvent) {
+        for idx in 0..self.ops.slots() {
+            if let Some(op) = self.ops.live(idx) {
+                self.op_event(op, event);
+            }
+        }
+    }
+
+    /// The one place where operations move because of their connection or their postings.
+    fn op_event(&mut self, id: OpId, event: OpEvent) {
+        let closed = self.state.cause();
+        let Some(op) = self.ops.get_mut(id) else {
+            return;
+        };
+        let phase = op.phase();
+        let busy = op.postings > 0;
+        let Some(next) = phase.after(event, op.exposed, busy) else {
+            return;
+        };
+        let stage = stage(phase, &op.work, busy);
+        let done = match event {
+            OpEvent::SentOk | OpEvent::InvOk | OpEvent::Quiet => Done::OK,
+            OpEvent::Closed
+            | OpEvent::PostFailed
+            | OpEvent::SentErr
+            | OpEvent::InvErr
+            | OpEvent::Drained => closed.unwrap_or(Cause::BadInput).outcome_at(stage).into(),
+        };
+        op.conclude(done);
+        self.finish(id, next);
+    }
+
+    /// Moves an operation on. One that has ended and has no LNet message is over.
+    fn finish(&mut self, id: OpId, next: Phase) {
+        let over = matches!(next, Phase::Finish | Phase::Drain)
+            && self.ops.get(id).is_some_and(|op| op.tx.is_none());
+        match over {
+            true => {
+                self.ops.end(id);
+            }
+            false => self.ops.enter(id, next),
+        }
+    }
+
+    /// A receive buffer is free again.
+    fn release_rx(&mut self, rx: RxId, grant: rx::Grant) {
+        let open = self.is_established();
+        self.rx.release(rx, grant, open);
+    }
+}
+
+/// How far a message in `phase` has come.
+const fn stage(phase: Phase, work: &Work, busy: bool) -> Stage {
+    match phase {
+        Phase::Free | Phase::Reserve | Phase::Credit => Stage::Unsent,
+        Phase::Sent | Phase::Inv | Phase::InvSent | Phase::Abort => Stage::Sending,
+        Phase::Wait | Phase::Plan | Phase::Planning => Stage::Waiting,
+        Phase::Reply => match (busy, work) {
+            (true, _) => Stage::Sending,
+            (false, Work::Put { .. }) => Stage::Waiting,
+            (
+                false,
+                Work::Immediate { .. }
+                | Work::Get { .. }
+                | Work::PutSink { .. }
+                | Work::GetSource
+                | Work::Nak { .. }
+                | Work::NoData { .. },
+            ) => Stage::Unsent,
+        },
+        Phase::Finish | Phase::Drain => Stage::Waiting,
+    }
+}
+
+fn count(counter: &mut u32) {
+    *counter = counter.saturating_add(1);
+}

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Commands: what LNet wants.
+
+use super::{
+    count,
+    ops::{
+        Phase,
+        Transfer,
+        Work, //
+    },
+    rx::{
+        Digest,
+        DigestBody,
+        Grant, //
+    },
+    state::{
+        Event,
+        State, //
+    },
+    Conn,
+    Sink,
+    Submit, //
+};
+use crate::proto::{
+    cause::errno,
+    chain::ChainError,
+    slab::Storage,
+    Cause,
+    Instant,
+    OpId,
+    Refused,
+    RxId, //
+};
+use crate::wire::MAX_IMMEDIATE;
+
+const ENOTCONN: i32 = 0i32.wrapping_sub(errno::ENOTCONN);
+
+impl<S: Storage, T> Conn<S, T> {
+    /// Why nothing new is accepted, if so.
+    fn shut_cause(&self) -> Option<Cause> {
+        match self.state {
+            State::Connecting { .. } => Some(Cause::ConnectFailed(ENOTCONN)),
+            State::Established => None,
+            State::Closing { cause }
+            | State::Draining { cause, .. }
+            | State::Drained { cause, .. } => Some(cause),
+        }
+    }
+
+    /// Accepts a message of LNet. Its deadline is the LND timeout from now.
+    ///
+    /// # Errors
+    ///
+    /// The message comes back when the connection is not established, when LNet has more messages
+    /// here than it may have, and when the lengths in `what` are wrong.
+    pub fn submit(&mut self, now: Instant, tx: T, what: Submit) -> Result<OpId, Refused<T>> {
+        if let Some(cause) = self.shut_cause() {
+            return Err(Refused { tx, cause });
+        }
+        let (work, phase, legal) = match what {
+            Submit::Immediate { hdr, payload } => {
+                let legal =
+                    hdr.payload_len == u32::from(payload) && usize::from(payload) <= MAX_IMMEDIATE;
+                (Work::Immediate { hdr, payload }, Phase::Credit, legal)
+            }
+            Submit::Put { hdr, len } => {
+                let legal = len > 0 && i32::try_from(len).is_ok();
+                (Work::Put { hdr, len }, Phase::Reserve, legal)
+            }
+            Submit::Get { hdr, sink } => {
+                let legal = sink.nob > 0 && i32::try_from(sink.nob).is_ok();
+                (Work::Get { hdr, sink }, Phase::Reserve, legal)
+            }
+        };
+        if !legal {
+            count(&mut self.counters.bad_inputs);
+            let cause = Cause::BadInput;
+            return Err(Refused { tx, cause });
+        }
+        self.start(now, tx, work, phase)
+    }
+
+    fn start(&mut self, now: Instant, tx: T, work: Work, phase: Phase) -> Result<OpId, Refused<T>> {
+        let deadline = self.deadline(now);
+        match self.ops.start(Some(tx), work, phase, deadline) {
+            Ok(op) => Ok(op),
+            Err(tx) => match tx {
+                Some(tx) => {
+                    let cause = Cause::TooMany;
+                    Err(Refused { tx, cause })
+                }
+                // It was given one, so it has one.
+                None => Ok(OpId { idx: 0, gen: 0 }),
+            },
+        }
+    }
+
+    /// Starts an answer that has no LNet message.
+    fn answer(&mut self, now: Instant, work: Work) {
+        let deadline = self.deadline(now);
+        let started = self.ops.start(None, work, Phase::Reply, deadline);
+        if started.is_err() {
+            // The table has room for every peer that keeps to its credits.
+            self.event(now, Event::Close(Cause::TooMany));
+        }
+    }
+
+    /// LNet gives a buffer back; what was in it. Everything after the connection has closed ends
+    /// here, and so does what is no command for this buffer.
+    fn take_back(&mut self, rx: RxId) -> Option<Digest> {
+        let digest = self.rx.take_back(rx);
+        if digest.is_none() {
+            count(&mut self.counters.bad_inputs);
+        }
+        digest
+    }
+
+    /// What was in `rx` has been consumed or discarded without an answer: the buffer is posted
+    /// again and the peer gets its credit.
+    pub fn rx_done(&mut self, _now: Instant, rx: RxId) {
+        if self.take_back(rx).is_some() {
+            self.release_rx(rx, Grant::Credit);
+        }
+    }
+
+    /// LNet refused the message in `rx` (`lnet_parse` returned the negative `status`): the
+    /// connection is closed.
+    pub fn rx_refused(&mut self, now: Instant, rx: RxId, status: i32) {
+        if self.take_back(rx).is_some() {
+            self.release_rx(rx, Grant::Credit);
+            self.event(now, Event::Close(Cause::LnetRefused(status)));
+        }
+    }
+
+    /// Answers the PUT_REQ in `rx` without taking its data: 0 when LNet wants none, else a
+    /// negative errno.
+    pub fn put_nak(&mut self, now: Instant, rx: RxId, status: i32) {
+        let Some(digest) = self.take_back(rx) else {
+            return;
+        };
+        match digest.body {
+            DigestBody::PutReq { cookie, .. } => {
+                self.release_rx(rx, Grant::Credit);
+                if self.is_established() {
+                    self.answer(now, Work::Nak { cookie, status });
+                }
+            }
+            DigestBody::Conn(_)
+            | DigestBody::Noop
+            | DigestBody::Immediate { .. }
+            | DigestBody::PutNak(_)
+            | DigestBody::PutAck { .. }
+            | DigestBody::PutDone(_)
+            | DigestBody::GetReq { .. }
+            | DigestBody::GetDone(_) => self.wrong_command(now, rx),
+        }
+    }
+
+    /// Answers the PUT_REQ in `rx` with a sink. `tx` holds the MR and the receiving LNet message.
+    ///
+    /// # Errors
+    ///
+    /// `tx` comes back when the connection is closed or `rx` holds no PUT_REQ. `rx` has been given
+    /// back in every case.
+    pub fn put_sink(
+        &mut self,
+        now: Instant,
+        rx: RxId,
+        tx: T,
+        sink: Sink,
+    ) -> Result<OpId, Refused<T>> {
+        let Some(digest) = self.take_back(rx) else {
+            let cause = Cause::BadInput;
+            return Err(Refused { tx, cause });
+        };
+        if let Some(cause) = self.shut_cause() {
+            self.release_rx(rx, Grant::Nothing);
+            return Err(Refused { tx, cause });
+        }
+        let cookie = match digest.body {
+            DigestBody::PutReq { cookie, .. } => cookie,
+            DigestBody::Conn(_)
+            | DigestBody::Noop
+            | DigestBody::Immediate { .. }
+            | DigestBody::PutNak(_)
+            | DigestBody::PutAck { .. }
+            | DigestBody::PutDone(_)
+            | DigestBody::GetReq { .. }
+            | DigestBody::GetDone(_) => {
+                self.wrong_command(now, rx);
+                let cause = Cause::BadInput;
+                return Err(Refused { tx, cause });
+            }
+        };
+        // The buffer is for the PUT_DONE, which needs no credit.
+        self.release_rx(rx, Grant::Nothing);
+        let work = Work::PutSink { src: cookie, sink };
+        let started = self.start(now, tx, work, Phase::Reply);
+        if let Err(refused) = &started {
+            self.event(now, Event::Close(refused.cause));
+        }
+        started
+    }
+
+    /// Answers the GET_REQ in `rx` without data: -ENODATA when nothing matched, 0 for an empty
+    /// reply, another negative errno.
+    pub fn get_done(&mut self, now: Instant, rx: RxId, status: i32) {
+        let Some(digest) = self.take_back(rx) else {
+            return;
+        };
+        match digest.body {
+            DigestBody::GetReq { cookie, .. } => {
+                self.release_rx(rx, Grant::Credit);
+                if self.is_established() {
+                    // A positive status would promise data.
+                    let status = status.min(0);
+                    self.answer(now, Work::NoData { cookie, status });
+                }
+            }
+            DigestBody::Conn(_)
+            | DigestBody::Noop
+            | DigestBody::Immediate { .. }
+            | DigestBody::PutReq { .. }
+            | DigestBody::PutNak(_)
+            | DigestBody::PutAck { .. }
+            | DigestBody::PutDone(_)
+            | DigestBody::GetDone(_) => self.wrong_command(now, rx),
+        }
+    }
+
+    /// Answers the GET_REQ in `rx` with `len` bytes of the source that `tx` holds. `writes` is the
+    /// number of RDMA WRITEs of [`count_writes`](crate::proto::chain::count_writes), or why there
+    /// is no such number: then the peer is told so and `tx` fails.
+    ///
+    /// # Errors
+    ///
+    /// `tx` comes back when the connection is closed or `rx` holds no GET_REQ. `rx` has been given
+    /// back then.
+    pub fn get_source(
+        &mut self,
+        now: Instant,
+        rx: RxId,
+        tx: T,
+        len: u32,
+        writes: Result<u16, ChainError>,
+    ) -> Result<OpId, Refused<T>> {
+        let Some(digest) = self.take_back(rx) else {
+            let cause = Cause::BadInput;
+            return Err(Refused { tx, cause });
+        };
+        if let Some(cause) = self.shut_cause() {
+            self.release_rx(rx, Grant::Nothing);
+            return Err(Refused { tx, cause });
+        }
+        let (cookie, desc, total) = match digest.body {
+            DigestBody::GetReq {
+                cookie,
+                desc,
+                total,
+                ..
+            } => (cookie, desc, total),
+            DigestBody::Conn(_)
+            | DigestBody::Noop
+            | DigestBody::Immediate { .. }
+            | DigestBody::PutReq { .. }
+            | DigestBody::PutNak(_)
+            | DigestBody::PutAck { .. }
+            | DigestBody::PutDone(_)
+            | DigestBody::GetDone(_) => {
+                self.wrong_command(now, rx);
+                let cause = Cause::BadInput;
+                return Err(Refused { tx, cause });
+            }
+        };
+        let op = match self.start(now, tx, Work::GetSource, Phase::Planning) {
+            Ok(op) => op,
+            Err(refused) => {
+                self.event(now, Event::Close(refused.cause));
+                self.release_rx(rx, Grant::Nothing);
+                return Err(refused);
+            }
+        };
+        if let Some(op) = self.ops.get_mut(op) {
+            op.transfer = Some(Transfer {
+                cookie,
+                rx,
+                desc,
+                left: 0,
+                status: i32::try_from(len).unwrap_or(i32::MAX),
+            });
+        }
+        let writes = match len > total {
+            true => Err(ChainError::SinkTooShort),
+            false => writes,
+        };
+        self.planned(op, writes);
+        Ok(op)
+    }
+
+    /// Answers [`Action::Plan`](super::Action::Plan): the number of RDMA WRITEs, or why there is
+    /// none. In the latter case the peer is told so and the message fails.
+    pub fn put_planned(&mut self, _now: Instant, op: OpId, writes: Result<u16, ChainError>) {
+        // The connection may have been closed meanwhile, and the operation with it.
+        let waits = self
+            .ops
+            .get(op)
+            .is_some_and(|op| op.phase() == Phase::Planning);
+        if waits {
+            self.planned(op, writes);
+        }
+    }
+
+    fn planned(&mut self, id: OpId, writes: Result<u16, ChainError>) {
+        let max = self.limits.max_frags;
+        let writes = writes.and_then(|n| match n > max {
+            true => Err(ChainError::TooManyWrites),
+            false => Ok(n),
+        });
+        let Some(op) = self.ops.get_mut(id) else {
+            return;
+        };
+        let Some(transfer) = op.transfer.as_mut() else {
+            return;
+        };
+        match writes {
+            Ok(n) => transfer.left = n,
+            Err(error) => {
+                transfer.left = 0;
+                transfer.status = 0i32.wrapping_sub(error.errno());
+                op.conclude(Cause::Descriptor(error).outcome().into());
+            }
+        }
+        self.ops.enter(id, Phase::Reply);
+        self.release_desc(id);
+    }
+
+    /// When no more WRITEs are to be posted, the peer's descriptor is no longer needed.
+    pub(super) fn release_desc(&mut self, id: OpId) {
+        let Some(op) = self.ops.get(id) else {
+            return;
+        };
+        let grant = match op.work {
+            Work::Put { .. } => Grant::Reserve,
+            Work::GetSource => Grant::Credit,
+            Work::Immediate { .. }
+            | Work::Get { .. }
+            | Work::PutSink { .. }
+            | Work::Nak { .. }
+            | Work::NoData { .. } => return,
+        };
+        if let Some(transfer) = op.transfer.filter(|transfer| transfer.left == 0) {
+            self.release_rx(transfer.rx, grant);
+        }
+    }
+
+    fn wrong_command(&mut self, now: Instant, rx: RxId) {
+        count(&mut self.counters.bad_inputs);
+        self.release_rx(rx, Grant::Nothing);
+        self.event(now, Event::Close(Cause::BadInput));
+    }
+
+    /// Closes the connection, if it is not closed.
+    pub fn close(&mut self, now: Instant, cause: Cause) {
+        self.event(now, Event::Close(cause));
+    }
+}

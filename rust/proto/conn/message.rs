@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Messages of the peer, once the connection is established (protocol.md sections 9.3, 9.4, 10).
+
+use super::{
+    ops::{
+        Phase,
+        Transfer,
+        Work, //
+    },
+    rx::{
+        Digest,
+        DigestBody,
+        Grant, //
+    },
+    state::Event,
+    Conn, //
+};
+use crate::proto::{
+    cause::Violation,
+    chain::ChainError,
+    slab::Storage,
+    Cause,
+    Done,
+    Instant,
+    OpId,
+    RxId, //
+};
+use crate::wire::{
+    Completion,
+    Cookie,
+    DescLoc,
+    LnetGet,
+    LnetHdr,
+    LnetMsgType,
+    MsgType,
+    Version, //
+};
+
+/// Whether an LNet message of type `lnet` may come in a message of type `kind`.
+const fn carries(kind: MsgType, lnet: LnetMsgType) -> bool {
+    match lnet {
+        LnetMsgType::Ack => matches!(kind, MsgType::Immediate),
+        LnetMsgType::Put | LnetMsgType::Reply => {
+            matches!(kind, MsgType::Immediate | MsgType::PutReq)
+        }
+        LnetMsgType::Get => matches!(kind, MsgType::Immediate | MsgType::GetReq),
+        LnetMsgType::Hello | LnetMsgType::Unknown(_) => false,
+    }
+}
+
+impl<S: Storage, T> Conn<S, T> {
+    /// Handles one message; `rx` is ours until it is given away or posted again.
+    pub(super) fn process(&mut self, now: Instant, rx: RxId, digest: Digest) {
+        let handled = self
+            .admit(now, &digest)
+            .and_then(|()| self.dispatch(now, rx, digest));
+        if let Err(cause) = handled {
+            self.event(now, Event::Close(cause));
+            self.release_rx(rx, Grant::Nothing);
+        }
+    }
+
+    /// What is checked before the type is looked at.
+    fn admit(&mut self, now: Instant, digest: &Digest) -> Result<(), Cause> {
+        digest
+            .hdr
+            .check_identity(&self.ident)
+            .map_err(Cause::Stale)?;
+        self.alive = now;
+        let (held, given) = (self.credits.held(), digest.hdr.credits);
+        if !self.credits.give(given) {
+            let violation = Violation::TooManyCredits { held, given };
+            return Err(Cause::Protocol(violation));
+        }
+        Ok(())
+    }
+
+    fn dispatch(&mut self, now: Instant, rx: RxId, digest: Digest) -> Result<(), Cause> {
+        match digest.body {
+            DigestBody::Conn(kind) => Err(Cause::Protocol(Violation::WrongType(kind))),
+            DigestBody::Noop => self.noop(rx),
+            DigestBody::Immediate { hdr } => self.request(rx, digest, MsgType::Immediate, &hdr),
+            DigestBody::PutReq { hdr, cookie: _ } => {
+                self.request(rx, digest, MsgType::PutReq, &hdr)
+            }
+            DigestBody::GetReq { hdr, total, .. } => {
+                let limit = LnetGet::from_union(&hdr.msg).map_or(0, |get| get.sink_length);
+                if hdr.kind == LnetMsgType::Get && total > limit {
+                    return Err(Cause::Protocol(Violation::DescTooLong {
+                        desc: total,
+                        msg: limit,
+                    }));
+                }
+                self.request(rx, digest, MsgType::GetReq, &hdr)
+            }
+            DigestBody::PutAck {
+                src_cookie,
+                dst_cookie,
+                desc,
+                total,
+            } => self.put_ack(now, rx, src_cookie, dst_cookie, (desc, total)),
+            DigestBody::PutNak(completion) => self.put_nak_msg(rx, completion),
+            DigestBody::PutDone(completion) => self.put_done(now, rx, completion),
+            DigestBody::GetDone(completion) => self.get_done_msg(now, rx, completion),
+        }
+    }
+
+    /// Takes the credit that a message used.
+    fn consume(&mut self, kind: MsgType) -> Result<(), Cause> {
+        match self.credits.consume() {
+            true => Ok(()),
+            false => Err(Cause::Protocol(Violation::NoCredit(kind))),
+        }
+    }
+
+    fn noop(&mut self, rx: RxId) -> Result<(), Cause> {
+        let grant = match self.limits.version {
+            Version::V2 => Grant::Nothing,
+            Version::V1 => {
+                self.consume(MsgType::Noop)?;
+                Grant::Credit
+            }
+        };
+        self.release_rx(rx, grant);
+        Ok(())
+    }
+
+    /// A message for LNet.
+    fn request(
+        &mut self,
+        rx: RxId,
+        digest: Digest,
+        kind: MsgType,
+        hdr: &LnetHdr,
+    ) -> Result<(), Cause> {
+        self.consume(kind)?;
+        if !carries(kind, hdr.kind) {
+            return Err(Cause::Protocol(Violation::WrongLnetType(kind)));
+        }
+        self.rx.deliver(rx, digest);
+        Ok(())
+    }
+
+    /// The operation that waits for `cookie` and is of the right sort.
+    fn waiting(
+        &self,
+        kind: MsgType,
+        cookie: Cookie,
+        sort: impl Fn(&Work) -> bool,
+    ) -> Result<(OpId, Work), Cause> {
+        self.ops
+            .waiting(cookie)
+            .map(|(id, op)| (id, op.work))
+            .filter(|(_, work)| sort(work))
+            .ok_or(Cause::Protocol(Violation::NoSuchCookie(kind)))
+    }
+
+    fn put_ack(
+        &mut self,
+        now: Instant,
+        rx: RxId,
+        src_cookie: Cookie,
+        dst_cookie: Cookie,
+        (desc, total): (DescLoc, u32),
+    ) -> Result<(), Cause> {
+        let is_put = |work: &Work| matches!(work, Work::Put { .. });
+        let (id, work) = self.waiting(MsgType::PutAck, src_cookie, is_put)?;
+        let len = match work {
+            Work::Put { len, .. } => len,
+            Work::Immediate { .. }
+            | Work::Get { .. }
+            | Work::PutSink { .. }
+            | Work::GetSource
+            | Work::Nak { .. }
+            | Work::NoData { .. } => 0,
+        };
+        let deadline = self.deadline(now);
+        self.ops.renew(id, deadline);
+        if let Some(op) = self.ops.get_mut(id) {
+            op.transfer = Some(Transfer {
+                cookie: dst_cookie,
+                rx,
+                desc,
+                left: 0,
+                status: i32::try_from(total).unwrap_or(i32::MAX),
+            });
+        }
+        self.ops.enter(id, Phase::Planning);
+        if total > len {
+            // The sink wants more than there is: the peer is told so, and so is LNet.
+            self.put_planned(now, id, Err(ChainError::SourceTooShort));
+        } else {
+            self.ops.enter(id, Phase::Plan);
+        }
+        Ok(())
+    }
+
+    fn put_nak_msg(&mut self, rx: RxId, completion: Completion) -> Result<(), Cause> {
+        let is_put = |work: &Work| matches!(work, Work::Put { .. });
+        let (id, _) = self.waiting(MsgType::PutNak, completion.cookie, is_put)?;
+        self.conclude(id, completion.status, Done::OK);
+        // Its memory has never been used, and its message is in a slot.
+        self.finish(id, Phase::Finish);
+        self.release_rx(rx, Grant::Reserve);
+        Ok(())
+    }
+
+    fn put_done(&mut self, now: Instant, rx: RxId, completion: Completion) -> Result<(), Cause> {
+        let is_sink = |work: &Work| matches!(work, Work::PutSink { .. });
+        let (id, _) = self.waiting(MsgType::PutDone, completion.cookie, is_sink)?;
+        self.conclude(id, completion.status, Done::OK);
+        // The credit is due when the sink is free again, so that a peer which keeps to its
+        // credits cannot have more sinks here than the queue is deep.
+        if let Some(op) = self.ops.get_mut(id) {
+            op.rx = Some(rx);
+        }
+        self.invalidate(now, id);
+        Ok(())
+    }
+
+    fn get_done_msg(
+        &mut self,
+        now: Instant,
+        rx: RxId,
+        completion: Completion,
+    ) -> Result<(), Cause> {
+        let is_get = |work: &Work| matches!(work, Work::Get { .. });
+        let (id, work) = self.waiting(MsgType::GetDone, completion.cookie, is_get)?;
+        let room = match work {
+            Work::Get { sink, .. } => sink.nob,
+            Work::Immediate { .. }
+            | Work::Put { .. }
+            | Work::PutSink { .. }
+            | Work::GetSource
+            | Work::Nak { .. }
+            | Work::NoData { .. } => 0,
+        };
+        // LNet would assert.
+        let len = u32::try_from(completion.status).unwrap_or(0);
+        if len > room {
+            return Err(Cause::Protocol(Violation::ReplyTooLong {
+                status: completion.status,
+                sink: room,
+            }));
+        }
+        self.conclude(id, completion.status, Done::reply(len));
+        self.invalidate(now, id);
+        self.release_rx(rx, Grant::Reserve);
+        Ok(())
+    }
+
+    /// Notes the peer's verdict on an operation.
+    fn conclude(&mut self, id: OpId, status: i32, success: Done) {
+        let done = match status < 0 {
+            true => Cause::Remote(status).outcome().into(),
+            false => success,
+        };
+        if let Some(op) = self.ops.get_mut(id) {
+            op.conclude(done);
+        }
+    }
+
+    /// The peer has no more use for a sink: its key is to be made invalid.
+    fn invalidate(&mut self, now: Instant, id: OpId) {
+        let deadline = self.deadline(now);
+        self.ops.renew(id, deadline);
+        self.ops.enter(id, Phase::Inv);
+    }
+}

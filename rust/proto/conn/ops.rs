@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Operations: what LNet or the peer asked for, from its acceptance to its end.
+
+use super::Sink;
+use crate::proto::{
+    slab::{
+        Links,
+        List,
+        ListId,
+        Storage, //
+    },
+    Done,
+    Instant,
+    Limits,
+    OpId,
+    RxId, //
+};
+use crate::wire::{
+    Cookie,
+    DescLoc,
+    LnetHdr, //
+};
+
+/// What an operation is about.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Work {
+    /// IMMEDIATE.
+    Immediate { hdr: LnetHdr, payload: u16 },
+    /// We are the source of a PUT.
+    Put { hdr: LnetHdr, len: u32 },
+    /// We are the sink of a GET.
+    Get { hdr: LnetHdr, sink: Sink },
+    /// We are the sink of a PUT; `src` is the source's cookie.
+    PutSink { src: Cookie, sink: Sink },
+    /// We are the source of a GET.
+    GetSource,
+    /// PUT_NAK. There is no LNet message.
+    Nak { cookie: Cookie, status: i32 },
+    /// GET_DONE without data. There is no LNet message.
+    NoData { cookie: Cookie, status: i32 },
+}
+
+impl Work {
+    /// Whether LNet started it here.
+    pub(super) const fn is_local(&self) -> bool {
+        match self {
+            Self::Immediate { .. } | Self::Put { .. } | Self::Get { .. } => true,
+            Self::PutSink { .. } | Self::GetSource | Self::Nak { .. } | Self::NoData { .. } => {
+                false
+            }
+        }
+    }
+
+    /// Whether the message of an operation of its own needs a REG in front.
+    pub(super) const fn has_sink(&self) -> bool {
+        match self {
+            Self::Get { .. } | Self::PutSink { .. } => true,
+            Self::Immediate { .. }
+            | Self::Put { .. }
+            | Self::GetSource
+            | Self::Nak { .. }
+            | Self::NoData { .. } => false,
+        }
+    }
+}
+
+/// What a source has to send: WRITEs, then a DONE.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transfer {
+    /// The peer's cookie.
+    pub(super) cookie: Cookie,
+    /// Where the peer's descriptor is, as long as WRITEs are left.
+    pub(super) rx: RxId,
+    pub(super) desc: DescLoc,
+    /// WRITEs that have not been posted.
+    pub(super) left: u16,
+    /// Status of the DONE.
+    pub(super) status: i32,
+}
+
+/// Where an operation is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The slot is free.
+    Free,
+    /// Waits for a receive to be set aside for the answer.
+    Reserve,
+    /// Waits for a credit.
+    Credit,
+    /// Waits to be posted; needs no credit.
+    Reply,
+    /// The SEND that ends it is posted.
+    Sent,
+    /// Its message is posted; waits for the peer's answer.
+    Wait,
+    /// The driver is to plan the WRITEs.
+    Plan,
+    /// The driver plans the WRITEs.
+    Planning,
+    /// Its LOCAL_INV waits to be posted.
+    Inv,
+    /// Its LOCAL_INV is posted.
+    InvSent,
+    /// Has failed; some of its WRITEs are posted.
+    Abort,
+    /// Ended; to be handed out.
+    Finish,
+    /// Ended; to be handed out when the connection is drained.
+    Drain,
+}
+
+/// What can happen to an operation because of its connection or of its postings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OpEvent {
+    /// The connection closed.
+    Closed,
+    /// A posting for it failed: parts of it may be with the device.
+    PostFailed,
+    /// The last posting that uses its memory has been retired.
+    Quiet,
+    /// Its final SEND ended well.
+    SentOk,
+    /// Its final SEND failed or was flushed.
+    SentErr,
+    /// Its LOCAL_INV ended well.
+    InvOk,
+    /// Its LOCAL_INV failed or was flushed.
+    InvErr,
+    /// No more completions can come.
+    Drained,
+}
+
+impl Phase {
+    /// The phase after `event`, and how far a message that fails by it had come. `exposed`: its
+    /// MR is or may be known to the device. `busy`: postings that use its memory are out.
+    pub(super) const fn after(self, event: OpEvent, exposed: bool, busy: bool) -> Option<Self> {
+        match event {
+            OpEvent::Closed => self.after_closed(exposed, busy),
+            OpEvent::PostFailed => match self {
+                Self::Free | Self::Finish | Self::Drain => None,
+                Self::Reserve
+                | Self::Credit
+                | Self::Reply
+                | Self::Sent
+                | Self::Wait
+                | Self::Plan
+                | Self::Planning
+                | Self::Inv
+                | Self::InvSent
+                | Self::Abort => Some(Self::Drain),
+            },
+            OpEvent::Quiet => match self {
+                Self::Abort => Some(Self::Finish),
+                Self::Free
+                | Self::Reserve
+                | Self::Credit
+                | Self::Reply
+                | Self::Sent
+                | Self::Wait
+                | Self::Plan
+                | Self::Planning
+                | Self::Inv
+                | Self::InvSent
+                | Self::Finish
+                | Self::Drain => None,
+            },
+            OpEvent::SentOk | OpEvent::SentErr => self.only_from(Self::Sent, Self::Finish),
+            OpEvent::InvOk => self.only_from(Self::InvSent, Self::Finish),
+            OpEvent::InvErr => self.only_from(Self::InvSent, Self::Drain),
+            OpEvent::Drained => match self {
+                Self::Free | Self::Finish | Self::Drain => None,
+                Self::Reserve
+                | Self::Credit
+                | Self::Reply
+                | Self::Sent
+                | Self::Wait
+                | Self::Plan
+                | Self::Planning
+                | Self::Inv
+                | Self::InvSent
+                | Self::Abort => Some(Self::Drain),
+            },
+        }
+    }
+
+    const fn after_closed(self, exposed: bool, busy: bool) -> Option<Self> {
+        match self {
+            // Their completions tell.
+            Self::Free | Self::Sent | Self::InvSent | Self::Abort | Self::Finish | Self::Drain => {
+                None
+            }
+            Self::Reserve | Self::Credit | Self::Wait | Self::Plan | Self::Planning => {
+                Some(match exposed {
+                    true => Self::Drain,
+                    false => Self::Finish,
+                })
+            }
+            Self::Reply => Some(match (exposed, busy) {
+                (true, true | false) => Self::Drain,
+                (false, true) => Self::Abort,
+                (false, false) => Self::Finish,
+            }),
+            Self::Inv => Some(Self::Drain),
+        }
+    }
+
+    /// `to`, if this is `from`; a completion finds an operation that has ended otherwise.
+    const fn only_from(self, from: Self, to: Self) -> Option<Self> {
+        if self as u8 == from as u8 {
+            Some(to)
+        } else {
+            None
+        }
+    }
+
+    const fn queue(self) -> Option<Queue> {
+        match self {
+            Self::Free => Some(Queue::Free),
+            Self::Reserve => Some(Queue::Reserve),
+            Self::Credit => Some(Queue::Credit),
+            Self::Reply => Some(Queue::Reply),
+            Self::Plan => Some(Queue::Plan),
+            Self::Inv => Some(Queue::Inv),
+            Self::Finish => Some(Queue::Finish),
+            Self::Drain => Some(Queue::Drain),
+            Self::Sent | Self::Wait | Self::Planning | Self::InvSent | Self::Abort => None,
+        }
+    }
+
+    const fn has_deadline(self) -> bool {
+        match self {
+            Self::Free | Self::Finish | Self::Drain => false,
+            Self::Reserve
+            | Self::Credit
+            | Self::Reply
+            | Self::Sent
+            | Self::Wait
+            | Self::Plan
+            | Self::Planning
+            | Self::Inv
+            | Self::InvSent
+            | Self::Abort => true,
+        }
+    }
+}
+
+/// Lists of operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Queue {
+    Free,
+    Reserve,
+    Credit,
+    Reply,
+    Plan,
+    Inv,
+    Finish,
+    Drain,
+}
+
+const QUEUES: usize = 8;
+
+impl Queue {
+    const fn id(self) -> ListId {
+        ListId::new((self as u8).saturating_add(1))
+    }
+}
+
+/// One operation.
+pub(super) struct Op<T> {
+    gen: u16,
+    pub(super) tx: Option<T>,
+    pub(super) work: Work,
+    phase: Phase,
+    deadline: Instant,
+    /// What the peer answers with.
+    pub(super) cookie: Cookie,
+    /// As a source.
+    pub(super) transfer: Option<Transfer>,
+    /// A receive whose credit is due when this has ended.
+    pub(super) rx: Option<RxId>,
+    /// Its MR is or may be known to the device.
+    pub(super) exposed: bool,
+    /// Postings that use its memory and have not been retired.
+    pub(super) postings: u16,
+    /// How it ended. The first cause is kept.
+    pub(super) done: Option<Done>,
+}
+
+impl<T> Op<T> {
+    pub(super) fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Notes how this ended, if that is not known yet.
+    pub(super) fn conclude(&mut self, done: Done) {
+        self.done.get_or_insert(done);
+    }
+}
+
+/// All operations of a connection.
+pub(super) struct Ops<S: Storage, T> {
+    slots: S::Buf<Op<T>>,
+    links: Links<S>,
+    lists: [List; QUEUES],
+    timers: Links<S>,
+    by_deadline: List,
+    next_cookie: u64,
+    local: u16,
+    local_max: u16,
+}
+
+impl<S: Storage, T> Ops<S, T> {
+    pub(super) fn new(storage: &mut S, limits: &Limits) -> Result<Self, S::Error> {
+        let n = limits.ops;
+        let slots = storage.alloc(usize::from(n), |_| Op {
+            gen: 0,
+            tx: None,
+            work: Work::GetSource,
+            phase: Phase::Free,
+            deadline: Instant::ZERO,
+            cookie: Cookie(0),
+            transfer: None,
+            rx: None,
+            exposed: false,
+            postings: 0,
+            done: None,
+        })?;
+        let mut ops = Self {
+            slots,
+            links: Links::new(storage, n)?,
+            lists: [
+                List::new(Queue::Free.id()),
+                List::new(Queue::Reserve.id()),
+                List::new(Queue::Credit.id()),
+                List::new(Queue::Reply.id()),
+                List::new(Queue::Plan.id()),
+                List::new(Queue::Inv.id()),
+                List::new(Queue::Finish.id()),
+                List::new(Queue::Drain.id()),
+            ],
+            timers: Links::new(storage, n)?,
+            by_deadline: List::new(ListId::new(1)),
+            next_cookie: 1,
+            local: 0,
+            local_max: limits.local_ops,
+        };
+        for idx in 0..n {
+            ops.link(Queue::Free, idx);
+        }
+        Ok(ops)
+    }
+
+    fn link(&mut self, queue: Queue, idx: u16) {
+        if let Some(list) = self.lists.get_mut(queue as usize) {
+            self.links.push_back(list, idx);
+        }
+    }
+
+    fn unlink(&mut self, queue: Queue, idx: u16) {
+        if let Some(list) = self.lists.get_mut(queue as usize) {
+            self.links.remove(list, idx);
+        }
+    }
+
+    /// Number of operations on `queue`.
+    pub(super) fn len(&self, queue: Queue) -> u16 {
+        self.lists.get(queue as usize).map_or(0, List::len)
+    }
+
+    /// The first operation on `queue`.
+    pub(super) fn front(&self, queue: Queue) -> Option<OpId> {
+        let idx = self.lists.get(queue as usize)?.front()?;
+        self.id(idx)
+    }
+
+    fn id(&self, idx: u16) -> Option<OpId> {
+        let op = self.slots.as_ref().get(usize::from(idx))?;
+        Some(OpId { idx, gen: op.gen })
+    }
+
+    /// The operation in slot `idx`, if there is one.
+    pub(super) fn live(&self, idx: u16) -> Option<OpId> {
+        let id = self.id(idx)?;
+        self.get(id).map(|_| id)
+    }
+
+    /// Number of slots.
+    pub(super) fn slots(&self) -> u16 {
+        u16::try_from(self.slots.as_ref().len()).unwrap_or(u16::MAX)
+    }
+
+    /// Operations that LNet started here.
+    pub(super) fn local(&self) -> u16 {
+        self.local
+    }
+
+    /// Operations that have not been handed out.
+    pub(super) fn in_use(&self) -> u16 {
+        self.slots().saturating_sub(self.len(Queue::Free))
+    }
+
+    pub(super) fn get(&self, id: OpId) -> Option<&Op<T>> {
+        self.slots
+            .as_ref()
+            .get(usize::from(id.idx))
+            .filter(|op| op.gen == id.gen && op.phase != Phase::Free)
+    }
+
+    pub(super) fn get_mut(&mut self, id: OpId) -> Option<&mut Op<T>> {
+        self.slots
+            .as_mut()
+            .get_mut(usize::from(id.idx))
+            .filter(|op| op.gen == id.gen && op.phase != Phase::Free)
+    }
+
+    /// The operation that waits for `cookie`.
+    pub(super) fn waiting(&self, cookie: Cookie) -> Option<(OpId, &Op<T>)> {
+        let id = self.id(u16::try_from(cookie.0 & 0xffff).ok()?)?;
+        let op = self.get(id)?;
+        (op.cookie == cookie && op.phase == Phase::Wait).then_some((id, op))
+    }
+
+    /// Starts an operation in `phase`. Without a free slot `tx` comes back.
+    pub(super) fn start(
+        &mut self,
+        tx: Option<T>,
+        work: Work,
+        phase: Phase,
+        deadline: Instant,
+    ) -> Result<OpId, Option<T>> {
+        let full = work.is_local() && self.local >= self.local_max;
+        let Some(idx) = self.lists.first().and_then(List::front).filter(|_| !full) else {
+            return Err(tx);
+        };
+        let cookie = Cookie(self.next_cookie << 16 | u64::from(idx));
+        self.next_cookie = self.next_cookie.wrapping_add(1);
+        let Some(op) = self.slots.as_mut().get_mut(usize::from(idx)) else {
+            return Err(tx);
+        };
+        *op = Op {
+            gen: op.gen,
+            tx,
+            work,
+            phase: Phase::Free,
+            deadline,
+            cookie,
+            transfer: None,
+            rx: None,
+            exposed: false,
+            postings: 0,
+            done: None,
+        };
+        let id = OpId { idx, gen: op.gen };
+        if work.is_local() {
+            self.local = self.local.saturating_add(1);
+        }
+        self.enter_slot(idx, phase);
+        self.timers.push_back(&mut self.by_deadline, idx);
+        Ok(id)
+    }
+
+    /// Moves an operation to `phase` and to the queue that goes with it.
+    pub(super) fn enter(&mut self, id: OpId, phase: Phase) {
+        if self.get(id).is_some() {
+            self.enter_slot(id.idx, phase);
+        }
+    }
+
+    fn enter_slot(&mut self, idx: u16, phase: Phase) {
+        let Some(op) = self.slots.as_mut().get_mut(usize::from(idx)) else {
+            return;
+        };
+        let old = core::mem::replace(&mut op.phase, phase);
+        if let Some(queue) = old.queue() {
+            self.unlink(queue, idx);
+        }
+        if let Some(queue) = phase.queue() {
+            self.link(queue, idx);
+        }
+        if !phase.has_deadline() {
+            self.timers.remove(&mut self.by_deadline, idx);
+        }
+    }
+
+    /// Gives an operation more time. Deadlines are only ever set to the same span from now, so the
+    /// list stays in order.
+    pub(super) fn renew(&mut self, id: OpId, deadline: Instant) {
+        if let Some(op) = self.get_mut(id) {
+            op.deadline = deadline;
+            if self.timers.remove(&mut self.by_deadline, id.idx) {
+                self.timers.push_back(&mut self.by_deadline, id.idx);
+            }
+        }
+    }
+
+    /// The earliest deadline.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let idx = self.by_deadline.front()?;
+        self.slots
+            .as_ref()
+            .get(usize::from(idx))
+            .map(|op| op.deadline)
+    }
+
+    /// Ends an operation: its slot is free, its LNet message and status come back.
+    pub(super) fn end(&mut self, id: OpId) -> Option<(Option<T>, Option<Done>)> {
+        let op = self.get_mut(id)?;
+        let out = (op.tx.take(), op.done);
+        let local = op.work.is_local();
+        op.gen = op.gen.wrapping_add(1);
+        if local {
+            self.local = self.local.saturating_sub(1);
+        }
+        self.enter_slot(id.idx, Phase::Free);
+        Some(out)
+    }
+}

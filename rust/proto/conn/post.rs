@@ -1,0 +1,633 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What is posted, and when.
+
+use super::{
+    count,
+    ops::{
+        Op,
+        OpEvent,
+        Phase,
+        Queue,
+        Work, //
+    },
+    rx::Grant,
+    sq::Purpose,
+    state::{
+        Event,
+        Sentinel,
+        State, //
+    },
+    Conn,
+    Pending,
+    Sink, //
+};
+use crate::proto::{
+    slab::Storage,
+    Cause,
+    Instant,
+    OpId,
+    RxId,
+    SlotId,
+    WrId, //
+};
+use crate::wire::{
+    self,
+    BodyOut,
+    Completion,
+    Cookie,
+    DescLoc,
+    DescOut,
+    Detached,
+    EmitError,
+    Endian,
+    Frag,
+    Header,
+    LnetHdr,
+    PayloadOut,
+    Version, //
+};
+
+/// Body of a message to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutBody {
+    /// NOOP.
+    Noop,
+    /// IMMEDIATE. Its payload is in a buffer of the transmission.
+    Immediate(LnetHdr),
+    /// PUT_REQ.
+    PutReq {
+        /// LNet header.
+        hdr: LnetHdr,
+        /// Our cookie.
+        cookie: Cookie,
+    },
+    /// PUT_NAK.
+    PutNak(Completion),
+    /// PUT_ACK.
+    PutAck {
+        /// The source's cookie.
+        src_cookie: Cookie,
+        /// Our cookie.
+        dst_cookie: Cookie,
+        /// Our sink.
+        sink: Sink,
+    },
+    /// PUT_DONE.
+    PutDone(Completion),
+    /// GET_REQ.
+    GetReq {
+        /// LNet header.
+        hdr: LnetHdr,
+        /// Our cookie.
+        cookie: Cookie,
+        /// Our sink.
+        sink: Sink,
+    },
+    /// GET_DONE.
+    GetDone(Completion),
+}
+
+/// A message to be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutMsg {
+    /// Header, credits included.
+    pub hdr: Header,
+    /// Body.
+    pub body: OutBody,
+}
+
+/// What [`OutMsg::emit`] has written.
+#[derive(Clone, Copy, Debug)]
+pub struct Emitted {
+    /// Bytes in the message buffer.
+    pub len: usize,
+    /// For an IMMEDIATE with payload and a checksum: feed it the payload, then finish it.
+    pub detached: Option<Detached>,
+}
+
+impl OutMsg {
+    /// Writes the message to the start of a slot's buffer. The payload of an IMMEDIATE is not
+    /// written: it goes out as an SGE of its own. 192 bytes are enough for every message.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`wire::emit`].
+    pub fn emit(&self, cksum: bool, buf: &mut [u8]) -> Result<Emitted, EmitError> {
+        let completion = |body: &BodyOut<'_>, buf: &mut [u8]| {
+            let len = wire::emit(&self.hdr, body, cksum, Endian::NATIVE, buf)?;
+            Ok(Emitted {
+                len,
+                detached: None,
+            })
+        };
+        match self.body {
+            OutBody::Noop => completion(&BodyOut::Noop, buf),
+            OutBody::Immediate(hdr) if hdr.payload_len == 0 => {
+                let payload = PayloadOut::Copy(&[]);
+                completion(&BodyOut::Immediate { hdr, payload }, buf)
+            }
+            OutBody::Immediate(hdr) => {
+                let detached = wire::emit_detached(&self.hdr, &hdr, Endian::NATIVE, buf)?;
+                Ok(Emitted {
+                    len: wire::IMMEDIATE_HDR,
+                    detached: cksum.then_some(detached),
+                })
+            }
+            OutBody::PutReq { hdr, cookie } => completion(&BodyOut::PutReq { hdr, cookie }, buf),
+            OutBody::PutNak(done) => completion(&BodyOut::PutNak(done), buf),
+            OutBody::PutDone(done) => completion(&BodyOut::PutDone(done), buf),
+            OutBody::GetDone(done) => completion(&BodyOut::GetDone(done), buf),
+            OutBody::PutAck {
+                src_cookie,
+                dst_cookie,
+                sink,
+            } => {
+                let frags = [sink.frag()];
+                let desc = sink.desc(&frags);
+                completion(
+                    &BodyOut::PutAck {
+                        src_cookie,
+                        dst_cookie,
+                        desc,
+                    },
+                    buf,
+                )
+            }
+            OutBody::GetReq { hdr, cookie, sink } => {
+                let frags = [sink.frag()];
+                let desc = sink.desc(&frags);
+                completion(&BodyOut::GetReq { hdr, cookie, desc }, buf)
+            }
+        }
+    }
+}
+
+impl Sink {
+    const fn frag(&self) -> Frag {
+        Frag {
+            addr: self.addr,
+            nob: self.nob,
+        }
+    }
+
+    const fn desc<'a>(&self, frags: &'a [Frag]) -> DescOut<'a> {
+        DescOut {
+            key: self.key,
+            frags,
+        }
+    }
+}
+
+/// Requests to be posted, in the order in which they come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Post {
+    /// A receive.
+    Recv {
+        /// Id of the request.
+        wr: WrId,
+        /// Buffer.
+        rx: RxId,
+        /// Whether another receive follows, so that they can be posted as one chain. Those that
+        /// are collected are reported as posted; a failure is reported with the last one.
+        more: bool,
+    },
+    /// A SEND.
+    Send {
+        /// Id of the SEND; that of a REG is [`WrId::not_last`] of it.
+        wr: WrId,
+        /// Message buffer.
+        slot: SlotId,
+        /// What to write into it.
+        msg: OutMsg,
+        /// The operation, if its memory is needed: payload or MR.
+        op: Option<OpId>,
+        /// Put the REG of the operation's MR in front.
+        reg: bool,
+        /// Bytes of payload in the operation's own buffer: the second SGE. 0: none.
+        payload: u16,
+        /// Whether the SEND is signalled.
+        signal: bool,
+        /// Whether the message is to have a checksum.
+        cksum: bool,
+    },
+    /// RDMA WRITEs.
+    Writes {
+        /// Id of the last one; that of the others is [`WrId::not_last`] of it.
+        wr: WrId,
+        /// The operation, whose cursor goes on.
+        op: OpId,
+        /// Buffer with the peer's descriptor.
+        rx: RxId,
+        /// The descriptor.
+        desc: DescLoc,
+        /// Number of WRITEs, at least 1.
+        count: u16,
+        /// Whether the last one is signalled.
+        signal: bool,
+    },
+    /// LOCAL_INV of the operation's MR.
+    Inv {
+        /// Id of the request.
+        wr: WrId,
+        /// The operation.
+        op: OpId,
+        /// Whether it is signalled.
+        signal: bool,
+    },
+    /// Something that is flushed behind everything else on the send queue, signalled.
+    SentinelSq {
+        /// Id of the request.
+        wr: WrId,
+    },
+    /// Something that is flushed behind everything else on the receive queue.
+    SentinelRq {
+        /// Id of the request.
+        wr: WrId,
+    },
+}
+
+/// A post call failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PostError {
+    /// Negative errno.
+    pub errno: i32,
+    /// Requests of the chain that the device took nevertheless.
+    pub accepted: u32,
+}
+
+/// What can go onto the send queue next.
+#[derive(Clone, Copy)]
+enum Pick {
+    Inv(OpId),
+    Writes(OpId, u16),
+    Noop,
+    Msg(OpId),
+}
+
+impl<S: Storage, T> Conn<S, T> {
+    /// The next requests to post, under the lock. Report with [`Conn::posted`] before pulling
+    /// again, and pull until there are none.
+    pub fn poll_post(&mut self, now: Instant) -> Option<Post> {
+        if self.pending.is_some() {
+            count(&mut self.counters.bad_inputs);
+            return None;
+        }
+        match self.state {
+            State::Connecting { .. } => self.poll_recv(),
+            State::Established => self.poll_recv().or_else(|| self.poll_send(now)),
+            State::Closing { .. } | State::Drained { .. } => None,
+            State::Draining { sq, rq, stuck, .. } => match (stuck, sq, rq) {
+                (true, _, _) => None,
+                (false, Sentinel::Unposted, _) => {
+                    self.pending = Some(Pending::SentinelSq);
+                    let wr = WrId::SENTINEL_SQ;
+                    Some(Post::SentinelSq { wr })
+                }
+                (false, Sentinel::Posted | Sentinel::Flushed, Sentinel::Unposted) => {
+                    self.pending = Some(Pending::SentinelRq);
+                    let wr = WrId::SENTINEL_RQ;
+                    Some(Post::SentinelRq { wr })
+                }
+                (
+                    false,
+                    Sentinel::Posted | Sentinel::Flushed,
+                    Sentinel::Posted | Sentinel::Flushed,
+                ) => None,
+            },
+        }
+    }
+
+    fn poll_recv(&mut self) -> Option<Post> {
+        let (wr, rx, more) = self.rx.start_post()?;
+        self.pending = Some(Pending::Recv(rx));
+        Some(Post::Recv { wr, rx, more })
+    }
+
+    fn poll_send(&mut self, now: Instant) -> Option<Post> {
+        self.promote();
+        match self.pick(now)? {
+            Pick::Inv(op) => self.post_inv(now, op),
+            Pick::Writes(op, n) => self.post_writes(now, op, n),
+            Pick::Noop => Some(self.post_noop(now)),
+            Pick::Msg(op) => self.post_msg(now, op),
+        }
+    }
+
+    /// Sets receives aside for the answers to requests, which may then use credits.
+    fn promote(&mut self) {
+        // Every turn takes one off the queue.
+        while let Some(op) = self.ops.front(Queue::Reserve) {
+            if !self.credits.reserve() {
+                break;
+            }
+            self.ops.enter(op, Phase::Credit);
+        }
+    }
+
+    /// What goes next (section 12.4): LOCAL_INVs, then answers and DONEs, then a NOOP if one is
+    /// due, then what needs a credit. Whatever comes first and cannot go stops what is behind it.
+    fn pick(&self, now: Instant) -> Option<Pick> {
+        let avail = self.sq.avail();
+        if let Some(op) = self.ops.front(Queue::Inv) {
+            return (avail >= 1).then_some(Pick::Inv(op));
+        }
+        if let Some(id) = self.ops.front(Queue::Reply) {
+            let op = self.ops.get(id)?;
+            let left = op.transfer.map_or(0, |transfer| transfer.left);
+            if left > 0 {
+                return self.pick_writes(id, left);
+            }
+            return self.fits(op, avail).then_some(Pick::Msg(id));
+        }
+        if self.noop_due(now) {
+            return Some(Pick::Noop);
+        }
+        let id = self.ops.front(Queue::Credit)?;
+        let op = self.ops.get(id)?;
+        // The last credit of version 1 is kept for a NOOP.
+        let kept = match self.limits.version {
+            Version::V2 => 0,
+            Version::V1 => 1,
+        };
+        (self.credits.held() > kept && self.fits(op, avail)).then_some(Pick::Msg(id))
+    }
+
+    /// A chain is split where the send queue ends, but not into crumbs: what is posted will be
+    /// retired, so waiting for room for half the queue is safe.
+    fn pick_writes(&self, id: OpId, left: u16) -> Option<Pick> {
+        let avail = self.sq.avail();
+        let enough = u32::from(left).min((self.sq.capacity() / 2).max(1));
+        if avail < enough {
+            return None;
+        }
+        let n = left.min(u16::try_from(avail).unwrap_or(u16::MAX));
+        Some(Pick::Writes(id, n))
+    }
+
+    /// Whether there is room for the message of `op`.
+    fn fits(&self, op: &Op<T>, avail: u32) -> bool {
+        let wrs = if op.work.has_sink() { 2 } else { 1 };
+        avail >= wrs && self.sq.sends() < self.limits.concurrent_sends
+    }
+
+    /// Whether a NOOP may go, if there is a reason (section 12.3).
+    fn noop_allowed(&self) -> bool {
+        let room = self.sq.avail() >= 1 && self.sq.sends() < self.limits.concurrent_sends;
+        let no_replies = self.ops.len(Queue::Reply) == 0 && self.ops.len(Queue::Inv) == 0;
+        let no_msgs = self.ops.len(Queue::Credit) == 0;
+        let held = self.credits.held();
+        let allowed = match self.limits.version {
+            Version::V2 => self.sq.noops() < self.limits.version.oob() && (no_msgs || held == 0),
+            Version::V1 => {
+                held > 0
+                    && !(held == 1 && self.credits.outstanding() == 0)
+                    && (no_msgs || held == 1)
+            }
+        };
+        room && no_replies && allowed
+    }
+
+    fn noop_due(&self, now: Instant) -> bool {
+        let owed = self.credits.outstanding() >= self.limits.hiw;
+        let idle = self
+            .keepalive
+            .is_some_and(|span| self.last_send.after(span).passed(now));
+        (owed || idle) && self.noop_allowed()
+    }
+
+    fn post_inv(&mut self, now: Instant, id: OpId) -> Option<Post> {
+        let deadline = self.deadline(now);
+        let (wr, _) = self.sq.push(Purpose::Inv, Some(id), 1, deadline);
+        self.ops.enter(id, Phase::InvSent);
+        self.pending = Some(Pending::Send(Some(id)));
+        let signal = self.signal(now, false);
+        Some(Post::Inv { wr, op: id, signal })
+    }
+
+    fn post_writes(&mut self, now: Instant, id: OpId, n: u16) -> Option<Post> {
+        let deadline = self.deadline(now);
+        let op = self.ops.get_mut(id)?;
+        let transfer = op.transfer.as_mut()?;
+        transfer.left = transfer.left.saturating_sub(n);
+        let (rx, desc) = (transfer.rx, transfer.desc);
+        op.postings = op.postings.saturating_add(1);
+        let wrs = u32::from(n);
+        let (wr, _) = self.sq.push(Purpose::Writes, Some(id), wrs, deadline);
+        self.pending = Some(Pending::Send(Some(id)));
+        self.counters.tx_writes = self.counters.tx_writes.saturating_add(wrs);
+        let signal = self.signal(now, false);
+        Some(Post::Writes {
+            wr,
+            op: id,
+            rx,
+            desc,
+            count: n,
+            signal,
+        })
+    }
+
+    fn post_noop(&mut self, now: Instant) -> Post {
+        if self.limits.version == Version::V1 {
+            self.credits.take();
+        }
+        count(&mut self.counters.tx_noops);
+        let deadline = self.deadline(now);
+        let (wr, slot) = self.sq.push(Purpose::Noop, None, 1, deadline);
+        self.pending = Some(Pending::Send(None));
+        let msg = self.out_msg(now, OutBody::Noop);
+        Post::Send {
+            wr,
+            slot,
+            msg,
+            op: None,
+            reg: false,
+            payload: 0,
+            signal: self.signal(now, true),
+            cksum: self.cksum,
+        }
+    }
+
+    fn post_msg(&mut self, now: Instant, id: OpId) -> Option<Post> {
+        let deadline = self.deadline(now);
+        let op = self.ops.get_mut(id)?;
+        let body = body(op)?;
+        let (next, reg) = (after_post(op), op.work.has_sink());
+        let ends = next == Phase::Sent;
+        let purpose = if ends {
+            Purpose::Final
+        } else {
+            Purpose::Message
+        };
+        if ends {
+            op.postings = op.postings.saturating_add(1);
+        }
+        op.exposed |= reg;
+        let payload = match op.work {
+            Work::Immediate { payload, .. } => payload,
+            Work::Put { .. }
+            | Work::Get { .. }
+            | Work::PutSink { .. }
+            | Work::GetSource
+            | Work::Nak { .. }
+            | Work::NoData { .. } => 0,
+        };
+        if op.phase() == Phase::Credit {
+            self.credits.take();
+        }
+        self.finish(id, next);
+        let live = self.ops.get(id).map(|_| id);
+        let wrs = if reg { 2 } else { 1 };
+        let (wr, slot) = self.sq.push(purpose, live.filter(|_| ends), wrs, deadline);
+        self.pending = Some(Pending::Send(live));
+        let msg = self.out_msg(now, body);
+        Some(Post::Send {
+            wr,
+            slot,
+            msg,
+            op: live.filter(|_| reg || payload > 0),
+            reg,
+            payload,
+            signal: self.signal(now, ends),
+            cksum: self.cksum,
+        })
+    }
+
+    fn out_msg(&mut self, now: Instant, body: OutBody) -> OutMsg {
+        self.last_send = now;
+        count(&mut self.counters.tx_msgs);
+        OutMsg {
+            hdr: Header {
+                version: self.limits.version,
+                credits: self.credits.announce(),
+                src: self.ident.local,
+                src_stamp: self.ident.local_stamp,
+                dst: self.ident.peer,
+                dst_stamp: self.ident.peer_stamp,
+            },
+            body,
+        }
+    }
+
+    /// Whether the posting entered last is signalled: when somebody waits for it, when nothing
+    /// follows it, and often enough.
+    fn signal(&mut self, now: Instant, waited_for: bool) -> bool {
+        let signal = waited_for || self.sq.signal_due() || self.pick(now).is_none();
+        if signal {
+            self.sq.set_signal();
+        }
+        signal
+    }
+
+    /// What became of the requests just pulled.
+    pub fn posted(&mut self, now: Instant, result: Result<(), PostError>) {
+        let Some(pending) = self.pending.take() else {
+            return count(&mut self.counters.bad_inputs);
+        };
+        match (pending, result) {
+            (Pending::Recv(rx), Ok(())) => self.recv_posted(now, rx),
+            (Pending::Recv(rx), Err(error)) => {
+                // Whatever the device took of it ends with the QP.
+                self.event(now, Event::Close(Cause::PostFailed(error.errno)));
+                self.rx.release(rx, Grant::Nothing, false);
+            }
+            (Pending::Send(op), Ok(())) => {
+                if let Some(id) = op {
+                    self.writes_posted(id);
+                }
+            }
+            (Pending::Send(op), Err(error)) => self.post_failed(now, op, error),
+            (Pending::SentinelSq, Ok(())) => self.event(now, Event::SqPosted),
+            (Pending::SentinelRq, Ok(())) => self.event(now, Event::RqPosted),
+            (Pending::SentinelSq | Pending::SentinelRq, Err(_)) => {
+                self.event(now, Event::DrainFailed);
+            }
+        }
+    }
+
+    /// Only now may the peer be told of the receive.
+    fn recv_posted(&mut self, now: Instant, rx: RxId) {
+        let conserved = match self.rx.end_post(rx) {
+            Some(Grant::Nothing) => true,
+            Some(Grant::Credit) => self.credits.owe(),
+            Some(Grant::Reserve) => self.credits.unreserve(),
+            None => false,
+        };
+        if !conserved {
+            count(&mut self.counters.bad_inputs);
+            self.event(now, Event::Close(Cause::BadInput));
+        }
+    }
+
+    fn writes_posted(&mut self, id: OpId) {
+        let last = self.ops.get(id).is_some_and(|op| {
+            op.phase() == Phase::Reply && op.transfer.is_some_and(|transfer| transfer.left == 0)
+        });
+        if last {
+            self.release_desc(id);
+        }
+    }
+
+    /// The device may have parts of the chain, so its operation ends with the QP, whatever the
+    /// device says about how much it took.
+    fn post_failed(&mut self, now: Instant, op: Option<OpId>, error: PostError) {
+        let cause = Cause::PostFailed(error.errno);
+        if let Some(id) = op {
+            if let Some(op) = self.ops.get_mut(id) {
+                op.conclude(cause.outcome_at(crate::proto::Stage::Sending).into());
+            }
+            self.op_event(id, OpEvent::PostFailed);
+        }
+        self.event(now, Event::Close(cause));
+    }
+}
+
+/// When a NOOP will be due to show that the connection is alive.
+pub(super) fn noop_interval<S: Storage, T>(conn: &Conn<S, T>) -> Option<Instant> {
+    let span = conn.keepalive.filter(|_| conn.noop_allowed())?;
+    Some(conn.last_send.after(span))
+}
+
+/// The message of an operation that is about to be posted.
+fn body<T>(op: &Op<T>) -> Option<OutBody> {
+    let completion = |cookie, status| Completion { cookie, status };
+    Some(match op.work {
+        Work::Immediate { hdr, .. } => OutBody::Immediate(hdr),
+        Work::Put { hdr, .. } => match op.transfer {
+            None => OutBody::PutReq {
+                hdr,
+                cookie: op.cookie,
+            },
+            Some(transfer) => OutBody::PutDone(completion(transfer.cookie, transfer.status)),
+        },
+        Work::Get { hdr, sink } => OutBody::GetReq {
+            hdr,
+            cookie: op.cookie,
+            sink,
+        },
+        Work::PutSink { src, sink } => OutBody::PutAck {
+            src_cookie: src,
+            dst_cookie: op.cookie,
+            sink,
+        },
+        Work::GetSource => {
+            let transfer = op.transfer?;
+            OutBody::GetDone(completion(transfer.cookie, transfer.status))
+        }
+        Work::Nak { cookie, status } => OutBody::PutNak(completion(cookie, status)),
+        Work::NoData { cookie, status } => OutBody::GetDone(completion(cookie, status)),
+    })
+}
+
+/// The phase after the message of an operation has been posted.
+fn after_post<T>(op: &Op<T>) -> Phase {
+    match op.work {
+        Work::Immediate { .. } | Work::GetSource => Phase::Sent,
+        Work::Put { .. } => match op.transfer {
+            None => Phase::Wait,
+            Some(_) => Phase::Sent,
+        },
+        Work::Get { .. } | Work::PutSink { .. } => Phase::Wait,
+        Work::Nak { .. } | Work::NoData { .. } => Phase::Finish,
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a connection looks like from outside, for dumps and for tests.
+
+use super::{
+    ops::Queue,
+    state::State,
+    Conn,
+    Role, //
+};
+use crate::proto::{
+    slab::Storage,
+    Cause,
+    Instant, //
+};
+
+/// Events of a connection. They never wrap.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Messages received, NOOPs included.
+    pub rx_msgs: u32,
+    /// Messages posted, NOOPs included.
+    pub tx_msgs: u32,
+    /// NOOPs posted.
+    pub tx_noops: u32,
+    /// RDMA WRITEs posted.
+    pub tx_writes: u32,
+    /// Messages that came when the connection was closed, or that LNet could no longer answer.
+    pub dropped_msgs: u32,
+    /// Completions that belong to nothing.
+    pub bad_completions: u32,
+    /// Commands and inputs that the contract rules out.
+    pub bad_inputs: u32,
+    /// Events that came in a state where they say nothing.
+    pub ignored_events: u32,
+}
+
+/// A connection at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnSnapshot {
+    /// State as section 16.1 numbers it: 1 active connect, 2 passive wait, 3 established,
+    /// 4 closing, 5 disconnected.
+    pub state: u8,
+    /// Whether no more completions can come.
+    pub drained: bool,
+    /// The first cause, when it is closed.
+    pub cause: Option<Cause>,
+    /// Queue depth in force.
+    pub queue_depth: u16,
+    /// Credits that we hold.
+    pub credits: u16,
+    /// Credits that we owe.
+    pub outstanding: u16,
+    /// Receives set aside for answers to our own requests.
+    pub reserved: u16,
+    /// Credits that the peer has, or that are on their way to it.
+    pub granted: u16,
+    /// SENDs in flight.
+    pub sends: u16,
+    /// NOOPs among them.
+    pub noops: u16,
+    /// Work requests on the send queue.
+    pub sq_used: u32,
+    /// Receives that the device has.
+    pub rx_posted: u16,
+    /// Receive buffers to be posted.
+    pub rx_to_post: u16,
+    /// Receive buffers that LNet has.
+    pub rx_held: u16,
+    /// Messages that came before the connection was established.
+    pub rx_parked: u16,
+    /// Messages that LNet is about to get.
+    pub rx_deliver: u16,
+    /// Operations that have not been handed out.
+    pub ops: u16,
+    /// Those of them that LNet started here.
+    pub ops_local: u16,
+    /// Requests that wait for a receive to be set aside.
+    pub queue_reserve: u16,
+    /// Messages that wait for a credit.
+    pub queue_credit: u16,
+    /// Messages that need no credit.
+    pub queue_reply: u16,
+    /// LOCAL_INVs to be posted.
+    pub queue_inv: u16,
+    /// Operations that wait for the drain.
+    pub queue_drain: u16,
+    /// When the peer was last known to be alive.
+    pub alive: Instant,
+    /// When something was last sent.
+    pub last_send: Instant,
+    /// Counters.
+    pub counters: Counters,
+}
+
+impl<S: Storage, T> Conn<S, T> {
+    /// The connection as it is now.
+    pub fn snapshot(&self) -> ConnSnapshot {
+        let state = match (self.state, self.role) {
+            (State::Connecting { .. }, Role::Active) => 1,
+            (State::Connecting { .. }, Role::Passive) => 2,
+            (State::Established, Role::Active | Role::Passive) => 3,
+            (State::Closing { .. }, Role::Active | Role::Passive) => 4,
+            (State::Draining { .. } | State::Drained { .. }, Role::Active | Role::Passive) => 5,
+        };
+        ConnSnapshot {
+            state,
+            drained: self.is_drained(),
+            cause: self.cause(),
+            queue_depth: self.limits.queue_depth,
+            credits: self.credits.held(),
+            outstanding: self.credits.outstanding(),
+            reserved: self.credits.reserved(),
+            granted: self.credits.granted(),
+            sends: self.sq.sends(),
+            noops: self.sq.noops(),
+            sq_used: self.sq.used(),
+            rx_posted: self.rx.posted(),
+            rx_to_post: self.rx.to_post_len(),
+            rx_held: self.rx.held(),
+            rx_parked: self.rx.parked_len(),
+            rx_deliver: self.rx.deliver_len(),
+            ops: self.ops.in_use(),
+            ops_local: self.ops.local(),
+            queue_reserve: self.ops.len(Queue::Reserve),
+            queue_credit: self.ops.len(Queue::Credit),
+            queue_reply: self.ops.len(Queue::Reply),
+            queue_inv: self.ops.len(Queue::Inv),
+            queue_drain: self.ops.len(Queue::Drain),
+            alive: self.alive,
+            last_send: self.last_send,
+            counters: self.counters,
+        }
+    }
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The state of a connection. One function changes it.
+
+use crate::proto::{
+    Cause,
+    Instant, //
+};
+
+/// State of a connection.
+///
+/// *Closed* (no new work) starts at [`State::Closing`]; *drained* (no more completions) is
+/// [`State::Drained`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// The QP exists, receives are posted, nothing may be sent.
+    Connecting {
+        /// When it is given up.
+        deadline: Instant,
+    },
+    /// Open.
+    Established,
+    /// Closed; the QP is on its way to the error state. Nothing is posted.
+    Closing {
+        /// The first cause.
+        cause: Cause,
+    },
+    /// The QP is in the error state; the sentinels are being flushed.
+    Draining {
+        /// The first cause.
+        cause: Cause,
+        /// When it is given up and the QP destroyed as it is.
+        deadline: Instant,
+        /// Sentinel on the send queue.
+        sq: Sentinel,
+        /// Sentinel on the receive queue.
+        rq: Sentinel,
+        /// The QP has to be destroyed with requests on it.
+        stuck: bool,
+    },
+    /// No more completions.
+    Drained {
+        /// The first cause.
+        cause: Cause,
+        /// The QP was destroyed before everything had been flushed.
+        forced: bool,
+    },
+}
+
+/// State of a sentinel: a request posted behind all others, to see them all flushed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sentinel {
+    Unposted,
+    Posted,
+    Flushed,
+}
+
+/// What can happen to a connection as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    /// Both sides agreed.
+    Established,
+    /// There is a reason to close.
+    Close(Cause),
+    /// The QP is in the error state.
+    QpError,
+    /// The send sentinel was posted.
+    SqPosted,
+    /// The receive sentinel was posted.
+    RqPosted,
+    /// The send sentinel was flushed.
+    SqFlushed,
+    /// The receive sentinel was flushed.
+    RqFlushed,
+    /// A sentinel could not be posted, or was not flushed in time.
+    DrainFailed,
+    /// The QP is gone.
+    QpDestroyed,
+}
+
+/// What a change of state calls for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// Nothing.
+    Nothing,
+    /// The event does not belong here; it is counted and changes nothing.
+    Ignored,
+    /// Work may begin.
+    Open,
+    /// No new work; fail what has not been sent; disconnect.
+    Shut,
+    /// The QP must be destroyed as it is.
+    Destroy,
+    /// Everything that is left ends.
+    End,
+    /// [`Effect::Shut`] and then [`Effect::End`].
+    ShutAndEnd,
+}
+
+impl State {
+    /// The state after `event`. `drain_deadline` is for a drain that begins now.
+    pub(super) const fn after(self, event: Event, drain_deadline: Instant) -> (Self, Effect) {
+        match self {
+            Self::Connecting { .. } => self.after_connecting(event),
+            Self::Established => self.after_established(event),
+            Self::Closing { cause } => Self::after_closing(cause, event, drain_deadline),
+            Self::Draining { .. } => self.after_draining(event),
+            Self::Drained { .. } => match event {
+                // A close or an error that is noticed late is no news.
+                Event::Close(_) | Event::QpError | Event::QpDestroyed | Event::DrainFailed => {
+                    (self, Effect::Nothing)
+                }
+                Event::Established
+                | Event::SqPosted
+                | Event::RqPosted
+                | Event::SqFlushed
+                | Event::RqFlushed => (self, Effect::Ignored),
+            },
+        }
+    }
+
+    const fn after_connecting(self, event: Event) -> (Self, Effect) {
+        match event {
+            Event::Established => (Self::Established, Effect::Open),
+            Event::Close(_)
+            | Event::QpError
+            | Event::SqPosted
+            | Event::RqPosted
+            | Event::SqFlushed
+            | Event::RqFlushed
+            | Event::DrainFailed
+            | Event::QpDestroyed => self.after_open(event),
+        }
+    }
+
+    const fn after_established(self, event: Event) -> (Self, Effect) {
+        match event {
+            Event::Established => (self, Effect::Ignored),
+            Event::Close(_)
+            | Event::QpError
+            | Event::SqPosted
+            | Event::RqPosted
+            | Event::SqFlushed
+            | Event::RqFlushed
+            | Event::DrainFailed
+            | Event::QpDestroyed => self.after_open(event),
+        }
+    }
+
+    /// What a connection that is not closed does, established or not.
+    const fn after_open(self, event: Event) -> (Self, Effect) {
+        match event {
+            Event::Close(cause) => (Self::Closing { cause }, Effect::Shut),
+            // Nobody had asked for it. The QP is moved to the error state again, in order.
+            Event::QpError => (
+                Self::Closing {
+                    cause: Cause::DeviceGone,
+                },
+                Effect::Shut,
+            ),
+            Event::QpDestroyed => (
+                Self::Drained {
+                    cause: Cause::DeviceGone,
+                    forced: true,
+                },
+                Effect::ShutAndEnd,
+            ),
+            Event::Established
+            | Event::SqPosted
+            | Event::RqPosted
+            | Event::SqFlushed
+            | Event::RqFlushed
+            | Event::DrainFailed => (self, Effect::Ignored),
+        }
+    }
+
+    const fn after_closing(cause: Cause, event: Event, deadline: Instant) -> (Self, Effect) {
+        let same = Self::Closing { cause };
+        match event {
+            Event::QpError => (
+                Self::Draining {
+                    cause,
+                    deadline,
+                    sq: Sentinel::Unposted,
+                    rq: Sentinel::Unposted,
+                    stuck: false,
+                },
+                Effect::Nothing,
+            ),
+            Event::QpDestroyed => (
+                Self::Drained {
+                    cause,
+                    forced: true,
+                },
+                Effect::End,
+            ),
+            Event::Close(_) => (same, Effect::Nothing),
+            Event::Established
+            | Event::SqPosted
+            | Event::RqPosted
+            | Event::SqFlushed
+            | Event::RqFlushed
+            | Event::DrainFailed => (same, Effect::Ignored),
+        }
+    }
+
+    const fn after_draining(self, event: Event) -> (Self, Effect) {
+        let Self::Draining {
+            cause,
+            deadline,
+            sq,
+            rq,
+            stuck,
+        } = self
+        else {
+            return (self, Effect::Ignored);
+        };
+        let (sq, rq, stuck, effect) = match event {
+            Event::SqPosted => (Sentinel::Posted, rq, stuck, Effect::Nothing),
+            Event::RqPosted => (sq, Sentinel::Posted, stuck, Effect::Nothing),
+            Event::SqFlushed => match sq {
+                Sentinel::Posted => (Sentinel::Flushed, rq, stuck, Effect::Nothing),
+                Sentinel::Unposted | Sentinel::Flushed => (sq, rq, stuck, Effect::Ignored),
+            },
+            Event::RqFlushed => match rq {
+                Sentinel::Posted => (sq, Sentinel::Flushed, stuck, Effect::Nothing),
+                Sentinel::Unposted | Sentinel::Flushed => (sq, rq, stuck, Effect::Ignored),
+            },
+            Event::DrainFailed => match stuck {
+                false => (sq, rq, true, Effect::Destroy),
+                true => (sq, rq, true, Effect::Nothing),
+            },
+            Event::QpDestroyed => {
+                return (
+                    Self::Drained {
+                        cause,
+                        forced: true,
+                    },
+                    Effect::End,
+                )
+            }
+            Event::Close(_) | Event::QpError => (sq, rq, stuck, Effect::Nothing),
+            Event::Established => (sq, rq, stuck, Effect::Ignored),
+        };
+        if matches!((sq, rq), (Sentinel::Flushed, Sentinel::Flushed)) && !stuck {
+            let forced = false;
+            return (Self::Drained { cause, forced }, Effect::End);
+        }
+        let next = Self::Draining {
+            cause,
+            deadline,
+            sq,
+            rq,
+            stuck,
+        };
+        (next, effect)
+    }
+
+    /// The first cause, if there is one.
+    pub(super) const fn cause(self) -> Option<Cause> {
+        match self {
+            Self::Connecting { .. } | Self::Established => None,
+            Self::Closing { cause }
+            | Self::Draining { cause, .. }
+            | Self::Drained { cause, .. } => Some(cause),
+        }
+    }
+}
