@@ -12,20 +12,15 @@
 static atomic64_t si_checks[SI_CHECK_NR];
 atomic64_t si_stats[SI_STAT_NR];
 
-static const struct {
-	const char *name;
-	const char *text;
-} si_check_names[SI_CHECK_NR] = {
-#define X(n, t) [SI_CHECK_##n] = { #n, t },
-	SI_CHECKS(X)
-#undef X
+#define SI_NAME(n) #n
+static const char *const si_check_names[SI_CHECK_NR] = {
+#include "check_names.h"
 };
 
 static const char *const si_stat_names[SI_STAT_NR] = {
-#define X(n) [SI_STAT_##n] = #n,
-	SI_STATS(X)
-#undef X
+#include "stat_names.h"
 };
+#undef SI_NAME
 
 /*
  * Counts and names a violation. Every one is printed up to a bound: the first
@@ -42,12 +37,12 @@ void si_violated(enum si_check check, const char *fmt, ...)
 	va_start(args, fmt);
 	vaf.fmt = fmt;
 	vaf.va = &args;
-	pr_err("VIOLATION %s (%s): %pV; caller %s/%d\n", si_check_names[check].name,
-	       si_check_names[check].text, &vaf, current->comm, current->pid);
+	pr_err("VIOLATION %s: %pV; caller %s/%d\n", si_check_names[check], &vaf,
+	       current->comm, current->pid);
 	va_end(args);
 	if (n == 20)
 		pr_err("VIOLATION %s: further ones are only counted\n",
-		       si_check_names[check].name);
+		       si_check_names[check]);
 }
 
 /*
@@ -86,7 +81,7 @@ int si_checks_show(struct seq_file *s, void *unused)
 	int i;
 
 	for (i = 0; i < SI_CHECK_NR; i++)
-		seq_printf(s, "%s=%lld\n", si_check_names[i].name,
+		seq_printf(s, "%s=%lld\n", si_check_names[i],
 			   atomic64_read(&si_checks[i]));
 	seq_printf(s, "total=%llu\n", si_check_total());
 	return 0;

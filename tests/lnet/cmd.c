@@ -167,7 +167,7 @@ static void si_keep_result(const struct si_out *out)
 }
 
 struct si_cmd_file {
-	struct mutex	mutex;
+	struct mutex	mutex;		/* one command at a time; the result */
 	struct si_out	out;
 };
 

@@ -27,7 +27,7 @@ void si_md_init(struct si_md *md, struct si_buf *buf)
 	md->kiov_sum = si_kiov_sum(&md->md);
 }
 
-/* Lets ACKs and REPLYs find @md. The table has no reference of its own. */
+/* Lets ACKs and replies find @md. The table has no reference of its own. */
 int si_md_link(struct si_md *md)
 {
 	int rc = xa_alloc_cyclic(&si_mds, &md->handle, md, xa_limit_31b,
@@ -36,7 +36,7 @@ int si_md_link(struct si_md *md)
 	return rc < 0 ? rc : 0;
 }
 
-/* Late ACKs and REPLYs find nothing after this. */
+/* Late ACKs and replies find nothing after this. */
 void si_md_unlink(struct si_md *md)
 {
 	if (md->handle)

@@ -9,7 +9,9 @@
 
 #define SI_MAX_PEERS	4096
 
+/* the lists of nets and NIs change under it */
 DEFINE_MUTEX(si_api_mutex);
+/* registration, startup and shutdown of the LND */
 static DEFINE_MUTEX(si_lnd_mutex);
 static DEFINE_MUTEX(si_del_mutex);	/* one deletion at a time; outermost */
 DEFINE_SPINLOCK(si_net_lock);

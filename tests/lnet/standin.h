@@ -20,57 +20,18 @@
 
 /* --------------------------------------------------------------- checks.c */
 
-/*
- * The LND's manners. Each is counted in debugfs "checks", and each count must
- * be zero. The second column says what a count means.
- */
-#define SI_CHECKS(X)							\
-	X(finalize_unknown,	"finalized twice, or never LNet's")	\
-	X(finalize_missing,	"not finalized when its NI had to go")	\
-	X(finalize_owner,	"finalized while LNet had it")		\
-	X(finalize_status,	"finalized with a positive status")	\
-	X(context,		"called LNet from a wrong context")	\
-	X(ni_stale,		"named an NI that is not there")	\
-	X(ni_held,		"held an NI after its shutdown")	\
-	X(ni_refs,		"dropped an NI reference not taken")	\
-	X(startup,		"left an NI unfit after startup")	\
-	X(registration,		"registered twice or not at all")	\
-	X(returned,		"positive return where 0 or -errno is due") \
-	X(returned_owned,	"returned an error for a kept message")	\
-	X(parse_args,		"parse without private data, or a wrong flag") \
-	X(reply_request,	"reply message for a request that has none") \
-	X(reply_left,		"reply message left behind by a failed send") \
-	X(reply_len,		"reply length beyond the buffer")	\
-	X(notify_time,		"life sign from the future")		\
-	X(kiov_changed,		"changed the page vector of a message")	\
-	X(data,			"delivered wrong bytes")		\
-	X(bounds,		"wrote outside the payload")		\
-	X(leak,			"something left when the stand-in unloads")
-
+/* What the LND must not do; every count must be zero. */
 enum si_check {
-#define X(name, text) SI_CHECK_##name,
-	SI_CHECKS(X)
-#undef X
+#define SI_NAME(n) SI_CHECK_##n
+#include "check_names.h"
+#undef SI_NAME
 	SI_CHECK_NR
 };
 
-#define SI_STATS(X)							\
-	X(tx_put) X(tx_get) X(tx_ack) X(tx_reply) X(tx_refused) X(tx_queued) \
-	X(rx_put) X(rx_get) X(rx_ack) X(rx_reply) X(rx_rdma) X(rx_delayed) \
-	X(rx_drop_nomatch) X(rx_drop_nomem) X(rx_drop_purged) X(rx_refused) \
-	X(reply_created) X(reply_refused)				\
-	X(finalize_ok) X(finalize_err) X(finalize_late)			\
-	X(status_without_health) X(health_without_status)		\
-	X(send_err) X(recv_err)						\
-	X(sink_ok) X(sink_bad) X(sink_err) X(sink_bytes)		\
-	X(source_ok) X(source_err) X(source_bytes)			\
-	X(ping_answered) X(notify_down) X(notify_other)			\
-	X(fault_hits) X(fatal_set) X(fatal_cleared) X(ping_buffer_marked)
-
 enum si_stat {
-#define X(name) SI_STAT_##name,
-	SI_STATS(X)
-#undef X
+#define SI_NAME(n) SI_STAT_##n
+#include "stat_names.h"
+#undef SI_NAME
 	SI_STAT_NR
 };
 

@@ -326,7 +326,7 @@ struct lnet_net {
 };
 
 struct lnet_ni {
-	spinlock_t		ni_lock;
+	spinlock_t		ni_lock;	/* LNet's */
 	__u32			*ni_cpts;	/* NULL: all CPTs */
 	int			ni_ncpts;
 	struct lnet_nid		ni_nid;
