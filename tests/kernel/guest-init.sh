@@ -36,7 +36,8 @@ set_kernel() {
 load_rdma() {
 	[ "$KERNEL" = stock ] || return 0
 	local module
-	for module in ib_core ib_cm iw_cm rdma_cm ib_uverbs rdma_ucm rdma_rxe sunrpc; do
+	# sunrpc is for real LNet.
+	for module in rdma_cm rdma_rxe ${LNET:+sunrpc}; do
 		modprobe "$module" || fail "cannot load $module"
 	done
 }
@@ -88,6 +89,15 @@ finish() {
 	sleep 60
 }
 
+# When the host is about to end a node that hangs: who hangs where, on the console.
+watch_time() {
+	local margin=5
+	[ "$KERNEL" != stock ] || margin=40
+	sleep $((TIMEOUT > margin + 2 ? TIMEOUT - margin : 2))
+	echo "kor-test: late, blocked tasks of node $NODE:" >/dev/kmsg
+	echo w >/proc/sysrq-trigger
+}
+
 # Each part runs in a process of its own: fail ends that, init goes on.
 if [ "${1:-}" = part ]; then
 	. "$here/lib.sh"
@@ -98,6 +108,7 @@ fi
 mount_all
 set_kernel
 echo "kor-test: init of node $NODE" >/dev/kmsg
+watch_time &
 for part in load_rdma network_up scenario check_kernel; do
 	bash "${BASH_SOURCE[0]}" part $part
 	status=$?

@@ -199,13 +199,14 @@ end_nodes() {
 }
 
 # since_init FILE...: what came after init's first words (all, where there are none): UML warns
-# while it boots that no PCI over virtio device was given, which is how we want it.
+# while it boots that no PCI over virtio device was given, which is how we want it. And what came
+# before init itself asked for the stacks of blocked tasks, as the time was nearly up.
 since_init() {
 	local file
 	for file; do
 		[ -e "$file" ] || continue
 		if grep -aq 'kor-test: init' "$file"; then
-			sed '0,/kor-test: init/d' "$file"
+			sed '0,/kor-test: init/d; /kor-test: late/,$d' "$file"
 		else
 			cat "$file"
 		fi
@@ -287,7 +288,7 @@ run_scenario() {
 	printf 'FAIL %s: %s\n' "$name" "$why"
 	for ((node = 1; node <= nodes; node++)); do
 		echo "  node $node, end of console ($run/console.$node):"
-		tail -n 15 "$run/console.$node" 2>/dev/null | tr -d '\r' | sed 's/^/  | /'
+		tail -n 25 "$run/console.$node" 2>/dev/null | tr -d '\r' | sed 's/^/  | /'
 	done
 	return 1
 }
