@@ -10,7 +10,6 @@ use super::{
     count,
     Cause,
     ConnId,
-    EstInfo,
     Instant,
     Offer,
     Peer,
@@ -18,10 +17,13 @@ use super::{
     Verdict,
     MAX_RACES, //
 };
-use crate::proto::passive::{
-    ConnReq,
-    Refusal,
-    RefuseCause, //
+use crate::proto::{
+    conn::EstInfo,
+    passive::{
+        ConnReq,
+        Refusal,
+        RefuseCause, //
+    },
 };
 use crate::wire::{
     RejectReason,
@@ -167,16 +169,19 @@ impl<S: Storage, T> Peer<S, T> {
         };
         conn.state = State::Up;
         conn.version = info.version;
-        conn.stamp = info.stamp;
+        conn.stamp = info.peer_stamp;
         if let Some(slot) = slot {
             self.attempt_done(slot);
         }
-        if self.is_other(info.version, info.stamp) {
+        if self.is_other(info.version, info.peer_stamp) {
             count(&mut self.counters.stale);
-            self.close_other(info.version, info.stamp, false);
+            self.close_other(info.version, info.peer_stamp, false);
         }
-        self.record(info.version, info.stamp);
-        let agreed = info.agreed;
+        self.record(info.version, info.peer_stamp);
+        let agreed = Offer {
+            queue_depth: info.queue_depth,
+            max_frags: info.max_frags,
+        };
         if info.version == Version::V2 && agreed.queue_depth > 0 && agreed.max_frags > 0 {
             self.offer = self.offer.min(agreed);
         }

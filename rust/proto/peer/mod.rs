@@ -216,17 +216,6 @@ pub enum Verdict {
     Reject(Refusal),
 }
 
-/// A new connection, as agreed in CONNREQ and CONNACK.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EstInfo {
-    /// Version.
-    pub version: Version,
-    /// Incarnation of the peer.
-    pub stamp: Stamp,
-    /// What was agreed.
-    pub agreed: Offer,
-}
-
 /// Whether a call on an attempt had an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
