@@ -12,7 +12,11 @@ mount_all() {
 	mountpoint -q /dev || mount -t devtmpfs dev /dev || mount -t tmpfs -o mode=755 dev /dev
 	mkdir -p /dev/pts /dev/shm
 	mount -t tmpfs -o mode=1777 tmpfs /dev/shm
-	mount -t tmpfs -o mode=1777 tmpfs /tmp
+	# A clone under /tmp must stay in sight.
+	case $TREE:$RUN:$KO in
+	/tmp/* | *:/tmp/*) export TMPDIR=/run ;;
+	*) mount -t tmpfs -o mode=1777 tmpfs /tmp ;;
+	esac
 	mount -t tmpfs -o mode=755 tmpfs /run
 	mount -t tmpfs -o mode=755 tmpfs /var/log
 	mount -t debugfs debugfs /sys/kernel/debug
