@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Between LNet's tunables, the module parameters and the pure rules of
+//! [`tunables`](super::tunables), with the lines that the log gets about them.
+
+use super::tunables::{
+    self,
+    Clamped,
+    Common,
+    ModuleParams,
+    O2ib,
+    Rejected,
+    Resolved, //
+};
+use crate::lnet::{
+    self,
+    CmnTunables,
+    O2ibTunables,
+    Params,
+    Tunables, //
+};
+use core::fmt;
+use kernel::prelude::*;
+
+/// The version of the o2ib tunables.
+const O2IB_VERSION: u32 = 1;
+
+/// The module parameters that tunables come from, as they are now.
+pub(crate) fn module_params() -> ModuleParams {
+    let p = Params::read();
+    ModuleParams {
+        timeout: p.timeout,
+        conns_per_peer: p.conns_per_peer,
+        ntx: p.ntx,
+        credits: p.credits,
+        peer_credits: p.peer_credits,
+        peer_credits_hiw: p.peer_credits_hiw,
+        peer_buffer_credits: p.peer_buffer_credits,
+        peer_timeout: p.peer_timeout,
+        ib_mtu: p.ib_mtu,
+        concurrent_sends: p.concurrent_sends,
+        map_on_demand: p.map_on_demand,
+        fmr_pool_size: p.fmr_pool_size,
+        fmr_flush_trigger: p.fmr_flush_trigger,
+        fmr_cache: p.fmr_cache,
+        tos: p.tos,
+    }
+}
+
+/// The LND timeout in seconds as it is now: the parameter, or LNet's when that is 0.
+pub(crate) fn timeout_now() -> u32 {
+    tunables::timeout(Params::read().timeout, lnet::lnet_timeout())
+}
+
+/// Captures the defaults of every NI, and says in the log what did not fit. At module load.
+pub(crate) fn capture() -> O2ib {
+    let (defaults, notes) = O2ib::captured(&module_params());
+    for note in notes.iter() {
+        log_clamped("module parameter", note);
+    }
+    defaults
+}
+
+/// One line about a value that was changed to fit; `who` has it.
+pub(crate) fn log_clamped(who: impl fmt::Display, note: &Clamped) {
+    pr_warn!("{}\n", format_args!("{who}: {note}"));
+}
+
+/// One line about a value with which no NI can start, and the error for it.
+pub(crate) fn log_rejected(who: impl fmt::Display, rejected: &Rejected) -> Error {
+    pr_err!("{}\n", format_args!("{who}: {rejected}"));
+    EINVAL
+}
+
+/// Resolves the tunables of the NI `who`, and says in the log what did not fit.
+///
+/// # Errors
+///
+/// `EINVAL` for a value with which no NI can start; the log says which.
+pub(crate) fn resolve(who: impl fmt::Display, captured: &O2ib, t: &Tunables) -> Result<Resolved> {
+    let p = module_params();
+    let given = t.o2ib_set.then(|| from_o2ib(&t.o2ib));
+    let common = from_common(&t.cmn);
+    let resolved = tunables::resolve(&p, captured, &common, given.as_ref(), lnet::lnet_timeout())
+        .map_err(|e| log_rejected(&who, &e))?;
+    for note in resolved.notes.iter() {
+        log_clamped(&who, note);
+    }
+    if resolved.few_concurrent_sends {
+        let sends = resolved.o2ib.concurrent_sends;
+        let credits = resolved.common.peer_tx_credits;
+        pr_warn!(
+            "{}: concurrent_sends {} is less than peer_credits {}\n",
+            format_args!("{who}"),
+            sends,
+            credits
+        );
+    }
+    Ok(resolved)
+}
+
+/// Stores resolved tunables in LNet's form.
+pub(crate) fn store(resolved: &Resolved, t: &mut Tunables) {
+    store_common(&resolved.common, &mut t.cmn);
+    store_o2ib(&resolved.o2ib, &mut t.o2ib);
+}
+
+/// The tunables operation: what a user who adds an NI starts from.
+///
+/// # Errors
+///
+/// `EINVAL` for module parameters with which no NI can start; the log says which.
+pub(crate) fn tun_defaults(captured: &O2ib, t: &mut Tunables) -> Result {
+    let (common, o2ib) = tunables::tun_defaults(
+        &module_params(),
+        captured,
+        &from_common(&t.cmn),
+        lnet::lnet_timeout(),
+    )
+    .map_err(|e| log_rejected("module parameter", &e))?;
+    store_common(&common, &mut t.cmn);
+    store_o2ib(&o2ib, &mut t.o2ib);
+    Ok(())
+}
+
+/// The netlink get operation: the values as they are, and the timeout of now. Does not sleep.
+pub(crate) fn nl_get(t: &mut O2ibTunables) {
+    t.timeout = timeout_now();
+}
+
+/// The netlink set operation. Does not sleep.
+///
+/// # Errors
+///
+/// `ERANGE` for a value out of range, `EINVAL` for an attribute that is not known.
+pub(crate) fn nl_set(attr: u32, value: i64, t: &mut O2ibTunables) -> Result {
+    let mut o = from_o2ib(t);
+    tunables::nl_set(attr, value, &mut o).map_err(|e| {
+        pr_err!("tunable not set: {}\n", format_args!("{e}"));
+        match e {
+            tunables::SetError::Range { .. } => ERANGE,
+            tunables::SetError::Unknown(_) => EINVAL,
+        }
+    })?;
+    store_o2ib(&o, t);
+    Ok(())
+}
+
+fn from_common(c: &CmnTunables) -> Common {
+    Common {
+        peer_timeout: c.peer_timeout,
+        peer_tx_credits: c.peer_tx_credits,
+        peer_rtr_credits: c.peer_rtr_credits,
+        max_tx_credits: c.max_tx_credits,
+    }
+}
+
+fn store_common(common: &Common, c: &mut CmnTunables) {
+    c.peer_timeout = common.peer_timeout;
+    c.peer_tx_credits = common.peer_tx_credits;
+    c.peer_rtr_credits = common.peer_rtr_credits;
+    c.max_tx_credits = common.max_tx_credits;
+}
+
+fn from_o2ib(t: &O2ibTunables) -> O2ib {
+    O2ib {
+        peercredits_hiw: t.peercredits_hiw,
+        map_on_demand: t.map_on_demand,
+        concurrent_sends: t.concurrent_sends,
+        fmr_pool_size: t.fmr_pool_size,
+        fmr_flush_trigger: t.fmr_flush_trigger,
+        fmr_cache: t.fmr_cache,
+        conns_per_peer: t.conns_per_peer,
+        ntx: t.ntx,
+        timeout: t.timeout,
+        tos: t.tos,
+    }
+}
+
+fn store_o2ib(o: &O2ib, t: &mut O2ibTunables) {
+    *t = O2ibTunables {
+        version: O2IB_VERSION,
+        peercredits_hiw: o.peercredits_hiw,
+        map_on_demand: o.map_on_demand,
+        concurrent_sends: o.concurrent_sends,
+        fmr_pool_size: o.fmr_pool_size,
+        fmr_flush_trigger: o.fmr_flush_trigger,
+        fmr_cache: o.fmr_cache,
+        conns_per_peer: o.conns_per_peer,
+        ntx: o.ntx,
+        timeout: o.timeout,
+        tos: o.tos,
+        pad: 0,
+    };
+}
