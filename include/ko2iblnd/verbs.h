@@ -39,27 +39,31 @@ bool kor_device_get(struct ib_device *dev);
 void kor_device_put(struct ib_device *dev);
 /* 1: the port is active, 0: it is not, or an error. Sleeps. */
 int kor_device_port_active(struct ib_device *dev, u32 port);
-/* The parent device, e.g. of the PCI bus; may be NULL. */
-struct device *kor_device_parent(struct ib_device *dev);
+/* The device that does the DMA; NULL for rxe and siw. */
+struct device *kor_device_dma(struct ib_device *dev);
 
-/* The asynchronous events of one device; process context. */
+/*
+ * Port and fatal events of one device. @fn runs in process context; its @event
+ * is an enum ib_event_type, its @port 0 for the whole device.
+ */
 struct kor_event_handler {
 	struct ib_event_handler	handler;
+	void			(*fn)(void *ctx, u32 event, u32 port);
 	void			*ctx;
 };
 
 void kor_event_handler_register(struct kor_event_handler *eh,
-				struct ib_device *dev, void *ctx);
+				struct ib_device *dev,
+				void (*fn)(void *ctx, u32 event, u32 port),
+				void *ctx);
+/* On return no call of @fn is running or will be made. */
 void kor_event_handler_unregister(struct kor_event_handler *eh);
-/* Rust. @event is an enum ib_event_type, @port 0 for the whole device. */
-void kor_rust_device_event(void *ctx, u32 event, u32 port);
 
-/* One ib_client per module. The callbacks sleep; -EBUSY if there is one. */
-int kor_client_register(void *ctx);
+/* One ib_client per module. The callbacks may sleep; -EBUSY if there is one. */
+int kor_client_register(void (*add)(void *ctx, struct ib_device *dev),
+			void (*remove)(void *ctx, struct ib_device *dev),
+			void *ctx);
 void kor_client_unregister(void);
-/* Rust. */
-int kor_rust_client_add(void *ctx, struct ib_device *dev);
-void kor_rust_client_remove(void *ctx, struct ib_device *dev);
 
 /* --------------------------------------------------------------- objects */
 
@@ -124,8 +128,9 @@ struct kor_dma_seg {
 
 struct scatterlist *kor_sgl_alloc(u32 max, int node);
 void kor_sgl_free(struct scatterlist *sgl);
-void kor_sgl_set(struct scatterlist *sgl, const struct kor_page_slice *slices,
-		 u32 n);
+/* Makes entry @i the last one. Entries are set in order, from 0. */
+void kor_sgl_set(struct scatterlist *sgl, u32 i,
+		 const struct kor_page_slice *slice);
 /* Mapped entries, at most @n, or an error. */
 int kor_sgl_map(struct ib_device *dev, struct scatterlist *sgl, u32 n,
 		enum dma_data_direction dir);

@@ -64,15 +64,13 @@ void kor_sgl_free(struct scatterlist *sgl)
 	kvfree(sgl);
 }
 
-void kor_sgl_set(struct scatterlist *sgl, const struct kor_page_slice *slices,
-		 u32 n)
+void kor_sgl_set(struct scatterlist *sgl, u32 i,
+		 const struct kor_page_slice *slice)
 {
-	u32 i;
-
-	sg_init_table(sgl, n);
-	for (i = 0; i < n; i++)
-		sg_set_page(&sgl[i], slices[i].page, slices[i].length,
-			    slices[i].offset);
+	sg_init_table(&sgl[i], 1);
+	sg_set_page(&sgl[i], slice->page, slice->length, slice->offset);
+	if (i)
+		sg_unmark_end(&sgl[i - 1]);
 }
 
 int kor_sgl_map(struct ib_device *dev, struct scatterlist *sgl, u32 n,

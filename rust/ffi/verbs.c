@@ -55,9 +55,9 @@ int kor_device_port_active(struct ib_device *dev, u32 port)
 	return attr.state == IB_PORT_ACTIVE;
 }
 
-struct device *kor_device_parent(struct ib_device *dev)
+struct device *kor_device_dma(struct ib_device *dev)
 {
-	return dev->dev.parent;
+	return dev->dma_device;
 }
 
 static void kor_device_event(struct ib_event_handler *handler,
@@ -73,7 +73,7 @@ static void kor_device_event(struct ib_event_handler *handler,
 		port = event->element.port_num;
 		fallthrough;
 	case IB_EVENT_DEVICE_FATAL:
-		kor_rust_device_event(eh->ctx, event->event, port);
+		eh->fn(eh->ctx, event->event, port);
 		break;
 	default:
 		break;
@@ -81,8 +81,11 @@ static void kor_device_event(struct ib_event_handler *handler,
 }
 
 void kor_event_handler_register(struct kor_event_handler *eh,
-				struct ib_device *dev, void *ctx)
+				struct ib_device *dev,
+				void (*fn)(void *ctx, u32 event, u32 port),
+				void *ctx)
 {
+	eh->fn = fn;
 	eh->ctx = ctx;
 	INIT_IB_EVENT_HANDLER(&eh->handler, dev, kor_device_event);
 	ib_register_event_handler(&eh->handler);
@@ -93,18 +96,25 @@ void kor_event_handler_unregister(struct kor_event_handler *eh)
 	ib_unregister_event_handler(&eh->handler);
 }
 
-/* Written only while the client is not registered. */
-static void *kor_client_ctx;
+/* The one client; written only while it is not registered. */
+static struct {
+	void (*add)(void *ctx, struct ib_device *dev);
+	void (*remove)(void *ctx, struct ib_device *dev);
+	void *ctx;
+	bool used;
+} kor_client_user;
+
 static DEFINE_MUTEX(kor_client_mutex);
 
 static int kor_client_add(struct ib_device *dev)
 {
-	return kor_rust_client_add(kor_client_ctx, dev);
+	kor_client_user.add(kor_client_user.ctx, dev);
+	return 0;
 }
 
 static void kor_client_remove(struct ib_device *dev, void *client_data)
 {
-	kor_rust_client_remove(kor_client_ctx, dev);
+	kor_client_user.remove(kor_client_user.ctx, dev);
 }
 
 static struct ib_client kor_client = {
@@ -113,16 +123,19 @@ static struct ib_client kor_client = {
 	.remove = kor_client_remove,
 };
 
-int kor_client_register(void *ctx)
+int kor_client_register(void (*add)(void *ctx, struct ib_device *dev),
+			void (*remove)(void *ctx, struct ib_device *dev),
+			void *ctx)
 {
 	int rc = -EBUSY;
 
 	mutex_lock(&kor_client_mutex);
-	if (!kor_client_ctx) {
-		kor_client_ctx = ctx;
+	if (!kor_client_user.used) {
+		kor_client_user.add = add;
+		kor_client_user.remove = remove;
+		kor_client_user.ctx = ctx;
 		rc = ib_register_client(&kor_client);
-		if (rc)
-			kor_client_ctx = NULL;
+		kor_client_user.used = !rc;
 	}
 	mutex_unlock(&kor_client_mutex);
 	return rc;
@@ -132,7 +145,7 @@ void kor_client_unregister(void)
 {
 	mutex_lock(&kor_client_mutex);
 	ib_unregister_client(&kor_client);
-	kor_client_ctx = NULL;
+	kor_client_user.used = false;
 	mutex_unlock(&kor_client_mutex);
 }
 

@@ -5,7 +5,14 @@
 //! Objects of the core are opaque here. Work requests and completions are newtypes over the core's
 //! structures, because they are filled and read on the hot path.
 
-use super::bindings;
+use super::{
+    bindings,
+    types::{
+        Net,
+        PageSlice,
+        RawDevice, //
+    },
+};
 use core::ptr;
 
 /// `struct ib_device`.
@@ -24,8 +31,6 @@ pub(crate) type IbEvent = bindings::ib_event;
 pub(crate) type RdmaCmId = bindings::rdma_cm_id;
 /// `struct scatterlist`.
 pub(crate) type Scatterlist = bindings::scatterlist;
-/// `struct device`.
-pub(crate) type RawDevice = bindings::device;
 /// Storage of a registered handler of device events.
 pub(crate) type RawEventHandler = bindings::kor_event_handler;
 /// Limits of a device.
@@ -48,7 +53,6 @@ pub(crate) use bindings::{
     kor_cm_addrs as cm_addrs,
     kor_cm_bind as cm_bind,
     kor_cm_connect as cm_connect,
-    kor_cm_create as cm_create,
     kor_cm_device as cm_device,
     kor_cm_path_mtu as cm_path_mtu,
     kor_cm_port as cm_port,
@@ -62,7 +66,6 @@ pub(crate) use bindings::{
     kor_device_caps as device_caps,
     kor_device_get as device_get,
     kor_device_name as device_name,
-    kor_device_parent as device_parent,
     kor_device_port_active as device_port_active,
     kor_device_put as device_put,
     kor_dma_check_exit as dma_check_exit,
@@ -89,8 +92,6 @@ pub(crate) use bindings::{
     kor_sgl_alloc as sgl_alloc,
     kor_sgl_free as sgl_free,
     kor_sgl_map as sgl_map,
-    kor_sgl_read as sgl_read,
-    kor_sgl_set as sgl_set,
     kor_sgl_unmap as sgl_unmap,
     rdma_destroy_id as cm_destroy,
     rdma_destroy_qp as qp_destroy,
@@ -199,11 +200,50 @@ impl DmaSeg {
     pub(crate) const fn len(&self) -> u32 {
         self.0.len
     }
+}
 
-    /// An array of these as the shims take it.
-    pub(crate) fn raw_slice(segs: &mut [Self]) -> *mut bindings::kor_dma_seg {
-        segs.as_mut_ptr().cast()
-    }
+/// Sets entry `i` of a list and makes it the last.
+///
+/// # Safety
+///
+/// `sgl` has more than `i` entries, of which those before `i` are set.
+pub(crate) unsafe fn sgl_set(sgl: *mut Scatterlist, i: u32, slice: &PageSlice) {
+    // SAFETY: By the contract of this function; the types have one layout, checked below.
+    unsafe { bindings::kor_sgl_set(sgl, i, ptr::from_ref(slice).cast()) }
+}
+
+const _: () = assert!(size_of::<PageSlice>() == size_of::<bindings::kor_page_slice>());
+
+/// Copies the first `segs.len()` mapped entries of a list out.
+///
+/// # Safety
+///
+/// `sgl` is mapped to that many entries at least.
+pub(crate) unsafe fn sgl_read(sgl: *mut Scatterlist, segs: &mut [DmaSeg]) {
+    // Fits: the list was mapped to a number of entries that fits.
+    let n = segs.len() as u32;
+    // SAFETY: By the contract of this function; `DmaSeg` is transparent.
+    unsafe { bindings::kor_sgl_read(sgl, n, segs.as_mut_ptr().cast()) }
+}
+
+/// The device behind `dev` that does DMA; null for one that does it in software.
+///
+/// # Safety
+///
+/// `dev` is alive.
+pub(crate) unsafe fn device_dma(dev: *mut IbDevice) -> *mut RawDevice {
+    // SAFETY: By the contract of this function.
+    unsafe { bindings::kor_device_dma(dev).cast() }
+}
+
+/// Creates a CM id in `net` that carries `key`; an error pointer on failure.
+///
+/// # Safety
+///
+/// `net` is referenced. Process context.
+pub(crate) unsafe fn cm_create(net: Net, key: u64) -> *mut RdmaCmId {
+    // SAFETY: By the contract of this function.
+    unsafe { bindings::kor_cm_create(net.as_ptr().cast(), key) }
 }
 
 /// `struct ib_sge`: a local piece of memory in a work request.
@@ -239,8 +279,6 @@ pub(crate) struct SendCommon {
     pub(crate) wr_id: u64,
     /// Whether success, too, makes a completion.
     pub(crate) signaled: bool,
-    /// Whether to wait for earlier RDMA READs and atomics.
-    pub(crate) fence: bool,
 }
 
 impl SendWr {
@@ -259,9 +297,6 @@ impl SendWr {
         let mut flags = 0;
         if common.signaled {
             flags |= bindings::ib_send_flags_IB_SEND_SIGNALED;
-        }
-        if common.fence {
-            flags |= bindings::ib_send_flags_IB_SEND_FENCE;
         }
         // SAFETY: As in `empty`.
         let mut wr: bindings::ib_send_wr = unsafe { core::mem::zeroed() };
@@ -291,7 +326,12 @@ impl SendWr {
     ) -> Self {
         Self {
             rdma: bindings::ib_rdma_wr {
-                wr: Self::base(common, bindings::ib_wr_opcode_IB_WR_RDMA_WRITE, sges, num_sge),
+                wr: Self::base(
+                    common,
+                    bindings::ib_wr_opcode_IB_WR_RDMA_WRITE,
+                    sges,
+                    num_sge,
+                ),
                 remote_addr: remote,
                 rkey,
             },
@@ -304,7 +344,12 @@ impl SendWr {
             | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE;
         Self {
             reg: bindings::ib_reg_wr {
-                wr: Self::base(common, bindings::ib_wr_opcode_IB_WR_REG_MR, ptr::null_mut(), 0),
+                wr: Self::base(
+                    common,
+                    bindings::ib_wr_opcode_IB_WR_REG_MR,
+                    ptr::null_mut(),
+                    0,
+                ),
                 mr,
                 key,
                 // As for the flags.
@@ -360,9 +405,7 @@ impl RecvWr {
 pub(crate) unsafe fn post_send(qp: *mut IbQp, wr: &mut SendWr) -> (i32, u32) {
     let mut accepted = 0;
     // SAFETY: By the contract of this function; every kind starts with a `struct ib_send_wr`.
-    let rc = unsafe {
-        bindings::kor_qp_post_send(qp, ptr::from_mut(wr).cast(), &mut accepted)
-    };
+    let rc = unsafe { bindings::kor_qp_post_send(qp, ptr::from_mut(wr).cast(), &mut accepted) };
     (rc, accepted)
 }
 
@@ -374,9 +417,7 @@ pub(crate) unsafe fn post_send(qp: *mut IbQp, wr: &mut SendWr) -> (i32, u32) {
 pub(crate) unsafe fn post_recv(qp: *mut IbQp, wr: &mut RecvWr) -> (i32, u32) {
     let mut accepted = 0;
     // SAFETY: By the contract of this function.
-    let rc = unsafe {
-        bindings::kor_qp_post_recv(qp, ptr::from_mut(wr).cast(), &mut accepted)
-    };
+    let rc = unsafe { bindings::kor_qp_post_recv(qp, ptr::from_mut(wr).cast(), &mut accepted) };
     (rc, accepted)
 }
 
@@ -433,7 +474,9 @@ pub(crate) unsafe fn cq_poll(cq: *mut IbCq, wc: &mut [Wc]) -> i32 {
 /// The text for an `enum ib_wc_status`.
 pub(crate) fn wc_status_text(status: u32) -> &'static ::kernel::str::CStr {
     // SAFETY: The function takes any number and returns a static string.
-    unsafe { <::kernel::str::CStr as ::kernel::str::CStrExt>::from_char_ptr(
-        bindings::ib_wc_status_msg(status),
-    ) }
+    unsafe {
+        <::kernel::str::CStr as ::kernel::str::CStrExt>::from_char_ptr(bindings::ib_wc_status_msg(
+            status,
+        ))
+    }
 }

@@ -47,6 +47,7 @@ macro_rules! errnos {
 errnos! {
     ENODATA = 61, "No data available.";
     EPROTO = 71, "Protocol error.";
+    EAFNOSUPPORT = 97, "Address family not supported.";
     EADDRINUSE = 98, "Address already in use.";
     EADDRNOTAVAIL = 99, "Cannot assign requested address.";
     ENETDOWN = 100, "Network is down.";

@@ -58,13 +58,13 @@ impl RateLimit {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! print_ratelimited {
-    ($print:ident, $fmt:literal $($arg:tt)*) => {{
+    ($print:ident, $($arg:tt)*) => {{
         static LIMIT: $crate::kx::RateLimit = $crate::kx::RateLimit::new();
         if let Some(dropped) = LIMIT.allow() {
             if dropped != 0 {
                 ::kernel::$print!("{} lines like the next were left out\n", dropped);
             }
-            ::kernel::$print!($fmt $($arg)*);
+            ::kernel::$print!($($arg)*);
         }
     }};
 }

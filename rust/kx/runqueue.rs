@@ -82,11 +82,13 @@ impl<T> RunQueue<T> {
 ///
 /// While `queued` is set, the queue (or a [`Batch`] taken from it) owns one reference to `self`.
 #[repr(C)]
+#[pin_data]
 pub(crate) struct Entry<T> {
     /// First, so that a pointer to it is one to the entry.
     link: Opaque<ffi::kx::LlistNode>,
     queued: AtomicFlag,
     queue: Arc<RunQueue<T>>,
+    #[pin]
     data: T,
 }
 
@@ -109,17 +111,26 @@ impl<T> Entry<T> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`.
-    pub(crate) fn new(queue: &Arc<RunQueue<T>>, data: T) -> Result<Arc<Self>> {
-        Ok(Arc::new(
-            Self {
+    /// `ENOMEM`, and those of `data`.
+    pub(crate) fn new<E>(queue: &Arc<RunQueue<T>>, data: impl PinInit<T, E>) -> Result<Arc<Self>>
+    where
+        Error: From<E>,
+    {
+        let queue = queue.clone();
+        Arc::try_pin_init(
+            try_pin_init!(Self {
                 link: Opaque::zeroed(),
                 queued: AtomicFlag::new(false),
-                queue: queue.clone(),
-                data,
-            },
+                queue,
+                data <- data,
+            }? Error),
             GFP_KERNEL,
-        )?)
+        )
+    }
+
+    /// The queue it is for.
+    pub(crate) fn queue(&self) -> &Arc<RunQueue<T>> {
+        &self.queue
     }
 
     /// Puts the entry on its queue unless it is there, and wakes the serving thread.

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! RDMA verbs and connection management, made safe. Knows no LNet.
+//!
+//! Ownership is the destroy order: a [`Qp`] holds its [`Cq`], [`Pd`] and CM id, an [`Mr`] its
+//! [`Pd`], every mapping its [`Device`], so nothing can go before what uses it, and a device is
+//! not unregistered while any of them exists.
+//!
+//! What a caller must still get right is marked `unsafe`: memory that the device may access stays
+//! mapped until the work request that names it has completed or its QP is gone, and a registered
+//! sink is given back only after its invalidation completed or the [`Mr`] is deregistered.
+//!
+//! # Contexts
+//!
+//! Everything runs in process context. These may be used under a spinlock, because they neither
+//! sleep nor allocate: [`Qp::post_send`], [`Qp::post_recv`], [`Cq::poll`], [`Cq::arm`], the
+//! chains, [`DmaBuf`]'s syncs, [`MrPool::get_cached`], all getters. Nothing of ours runs in
+//! interrupt context but the completion handler, which sets a flag, pushes on a list and wakes.
+
+mod client;
+mod cm;
+mod cq;
+mod device;
+mod dma;
+mod mr;
+mod qp;
+mod wr;
+
+pub(crate) use crate::{
+    ffi::types::{
+        DmaDevice,
+        Net,
+        PageSlice, //
+    },
+    kx::Node,
+};
+pub(crate) use client::{
+    Client,
+    ClientRegistration, //
+};
+pub(crate) use cm::{
+    CmEvent,
+    CmEventKind,
+    CmEvents,
+    CmId,
+    CmQueue,
+    ConnParam,
+    Listener,
+    PrivateData,
+    Room,
+    SockAddr, //
+};
+pub(crate) use cq::{
+    Cq,
+    CqEvents,
+    CqNotify,
+    CqQueue,
+    Wc,
+    WcBatch,
+    WcStatus, //
+};
+pub(crate) use device::{
+    Device,
+    DeviceCaps,
+    DeviceId,
+    Lkey,
+    Pd,
+    PortState,
+    PortWatch, //
+};
+pub(crate) use dma::{
+    DmaAddr,
+    DmaBuf,
+    DmaSeg,
+    DmaSg,
+    FromDevice,
+    SgTable,
+    ToDevice, //
+};
+pub(crate) use mr::{
+    Free,
+    Mapped,
+    Mr,
+    MrPool,
+    Posted, //
+};
+pub(crate) use qp::{
+    Failed,
+    Live,
+    PostError,
+    Qp,
+    QpCaps, //
+};
+pub(crate) use wr::{
+    ChainFull,
+    RecvChain,
+    SendChain,
+    SendFlags,
+    Sge, //
+};
