@@ -267,7 +267,11 @@ pub(crate) fn resolve(
         n => u32::from(n),
     };
     o.conns_per_peer = u16::try_from(cpp).map_or(CONNS_PER_PEER_MAX, |n| n.min(CONNS_PER_PEER_MAX));
-    notes.check("conns_per_peer", i64::from(cpp), i64::from(o.conns_per_peer));
+    notes.check(
+        "conns_per_peer",
+        i64::from(cpp),
+        i64::from(o.conns_per_peer),
+    );
 
     let tos = if o.tos < 0 { p.tos } else { i32::from(o.tos) };
     o.tos = i16::try_from(tos.clamp(-1, 255)).unwrap_or(-1);

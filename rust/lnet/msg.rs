@@ -209,7 +209,7 @@ impl Message {
 impl Drop for Message {
     fn drop(&mut self) {
         LOST.add(1, Relaxed);
-        pr_err!("a message was dropped without being finalized\n");
+        crate::warn_ratelimited!("a message was dropped without being finalized\n");
         self.end(EIO.to_errno(), Health::LocalError);
     }
 }

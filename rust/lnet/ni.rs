@@ -8,12 +8,15 @@ use super::{
     ops::Lnd,
     Tunables,
 };
-use crate::ffi::{
-    lnet as ffi, //
-    types::{
-        Cpt,
-        Net, //
+use crate::{
+    ffi::{
+        lnet as ffi, //
+        types::{
+            Cpt,
+            Net, //
+        },
     },
+    kx::errno::EAFNOSUPPORT,
 };
 use core::{
     marker::PhantomData, //
@@ -277,13 +280,10 @@ impl<L> Startup<L> {
     ///
     /// `EAFNOSUPPORT` for an IPv6 address, `E2BIG`, `ENOMEM`.
     pub(crate) fn use_interface(&mut self, iface: &Interface) -> Result {
-        let addr = iface
-            .ipv4()
-            .ok_or(Error::from_errno(-EAFNOSUPPORT_NUMBER))?;
+        let addr = iface.ipv4().ok_or(EAFNOSUPPORT)?;
         if self.interface().is_none() {
             // SAFETY: LNet keeps the NI during its startup; the name is a C string.
-            let rc =
-                unsafe { ffi::ni_set_interface(self.as_raw(), iface.name().as_char_ptr()) };
+            let rc = unsafe { ffi::ni_set_interface(self.as_raw(), iface.name().as_char_ptr()) };
             to_result(rc)?;
         }
         // SAFETY: as above.
@@ -314,9 +314,6 @@ impl<L> Startup<L> {
         self.0
     }
 }
-
-/// Not among the names of the `kernel` crate.
-const EAFNOSUPPORT_NUMBER: i32 = 97;
 
 /// An NI of ours that was found by its NID, and a reference on it.
 ///

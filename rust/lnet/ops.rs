@@ -13,6 +13,7 @@ use super::{
         SendMsg, //
     },
     ni::{
+        Asked,
         NiHandle,
         NiRef,
         Startup, //
@@ -20,9 +21,15 @@ use super::{
     O2ibTunables, //
     Tunables,
 };
-use crate::ffi::{
-    lnet as ffi, //
-    types::DmaDevice,
+use crate::{
+    ffi::{
+        lnet as ffi, //
+        types::DmaDevice,
+    },
+    kx::errno::{
+        EAFNOSUPPORT,
+        ENETDOWN, //
+    },
 };
 use core::{
     ffi::c_void, //
@@ -247,27 +254,44 @@ impl<L: Lnd> Adapter<L> {
         ni: *mut ffi::RawNi,
         data: *mut *mut c_void,
     ) -> c_int {
-        let start = || -> Result<c_int> {
-            let ni = NonNull::new(ni).ok_or(EINVAL)?;
-            let slot = KBox::<NiData<L>>::new_uninit(GFP_KERNEL)?;
-            let gone = Arc::pin_init(Completion::new(), GFP_KERNEL)?;
-            // SAFETY: LNet keeps the NI during this call and, after success, until `shutdown`
-            // returns. Both wait for `gone`.
-            let handle = unsafe { NiHandle::from_raw(ni, gone.clone()) };
-            // SAFETY: called by the shim.
-            let started = unsafe { Self::lnd(ctx) }.startup(Startup::new(handle));
-            let net = started.inspect_err(|_| gone.wait_for_completion())?;
-            let raw = KBox::into_raw(KBox::write(slot, NiData { net, gone }));
-            // SAFETY: the shim passes a place to store the data.
-            unsafe { *data = raw.cast() };
-            Ok(0)
+        let Some(ni) = NonNull::new(ni) else {
+            return EINVAL.to_errno();
         };
-        from_result(|| {
-            start().map_err(|e| {
-                pr_err!("an NI could not be started: {:?}\n", e);
-                Error::from_errno(-ENETDOWN_NUMBER)
-            })
-        })
+        // SAFETY: called by the shim with an NI and a place to store the data.
+        match unsafe { Self::start(ctx, ni) } {
+            Ok(raw) => {
+                // SAFETY: as above.
+                unsafe { *data = raw.cast() };
+                0
+            }
+            Err(e) => {
+                // SAFETY: LNet keeps the NI during this call.
+                let net = unsafe { ffi::ni_netnum(ni.as_ptr()) };
+                pr_err!("the NI on o2ib{} could not be started: {:?}\n", net, e);
+                ENETDOWN.to_status()
+            }
+        }
+    }
+
+    /// Starts an NI; what it returns is to be stored for it.
+    ///
+    /// # Safety
+    ///
+    /// `ctx` as of [`lnd`](Self::lnd). LNet must keep `ni` during this call and, after success,
+    /// until `shutdown` returns.
+    unsafe fn start(ctx: *mut c_void, ni: NonNull<ffi::RawNi>) -> Result<*mut NiData<L>> {
+        let slot = KBox::<NiData<L>>::new_uninit(GFP_KERNEL)?;
+        let gone = Arc::pin_init(Completion::new(), GFP_KERNEL)?;
+        // SAFETY: by the contract of this function; it and `shutdown` wait for `gone`.
+        let ni = Startup::new(unsafe { NiHandle::from_raw(ni, gone.clone()) });
+        if ni.asked() == Asked::V6 {
+            pr_err!("an IPv6 NID has no form on the wire\n");
+            return Err(EAFNOSUPPORT.to_error());
+        }
+        // SAFETY: by the contract of this function.
+        let started = unsafe { Self::lnd(ctx) }.startup(ni);
+        let net = started.inspect_err(|_| gone.wait_for_completion())?;
+        Ok(KBox::into_raw(KBox::write(slot, NiData { net, gone })))
     }
 
     /// # Safety
@@ -302,11 +326,7 @@ impl<L: Lnd> Adapter<L> {
     /// # Safety
     ///
     /// Called by the shim.
-    unsafe extern "C" fn send(
-        ctx: *mut c_void,
-        data: *mut c_void,
-        s: *const ffi::Send,
-    ) -> c_int {
+    unsafe extern "C" fn send(ctx: *mut c_void, data: *mut c_void, s: *const ffi::Send) -> c_int {
         // SAFETY: the shim passes a structure of its own.
         let s = unsafe { &*s };
         from_result(|| {
@@ -435,9 +455,6 @@ impl<L: Lnd> Adapter<L> {
         })
     }
 }
-
-/// Not among the names of the `kernel` crate.
-const ENETDOWN_NUMBER: i32 = 100;
 
 /// What [`Lnd::dev_prio`] returns for no preference.
 const NO_PREFERENCE: u32 = u32::MAX;

@@ -59,7 +59,14 @@ pub(crate) fn copy_from_pages(dst: &mut [u8], src: Kiov<'_>) -> Result {
             return Err(EFAULT);
         }
         // SAFETY: as in `copy_to_pages`, in the other direction.
-        unsafe { ffi::page_read(s.page.as_ptr(), s.offset, now.as_mut_ptr(), now.len() as u32) };
+        unsafe {
+            ffi::page_read(
+                s.page.as_ptr(),
+                s.offset,
+                now.as_mut_ptr(),
+                now.len() as u32,
+            )
+        };
         rest = later;
         if rest.is_empty() {
             break;

@@ -168,9 +168,21 @@ fn pools_are_checked_and_divided() {
         fmr_pool_size: 1024,
         ..o
     };
-    assert_eq!(pools(&enough, 2), Ok(Pools { ntx: 2048, fmr: 512 }));
+    assert_eq!(
+        pools(&enough, 2),
+        Ok(Pools {
+            ntx: 2048,
+            fmr: 512
+        })
+    );
     assert_eq!(pools(&enough, 64), Ok(Pools { ntx: 256, fmr: 256 }));
-    assert_eq!(pools(&enough, 0), Ok(Pools { ntx: 4096, fmr: 1024 }));
+    assert_eq!(
+        pools(&enough, 0),
+        Ok(Pools {
+            ntx: 4096,
+            fmr: 1024
+        })
+    );
 }
 
 #[test]
@@ -181,7 +193,10 @@ fn zero_for_each_module_parameter() {
         run(&p, &Common::UNSET, None)
     };
     assert_eq!(zero(|p| p.timeout = 0).unwrap().o2ib.timeout, 49);
-    assert_eq!(zero(|p| p.conns_per_peer = 0).unwrap().o2ib.conns_per_peer, 1);
+    assert_eq!(
+        zero(|p| p.conns_per_peer = 0).unwrap().o2ib.conns_per_peer,
+        1
+    );
     assert_eq!(zero(|p| p.ntx = 0).unwrap().o2ib.ntx, 0);
     assert_eq!(zero(|p| p.credits = 0).unwrap_err().param, "credits");
     let r = zero(|p| p.peer_credits = 0).unwrap();
@@ -245,7 +260,23 @@ fn ib_mtu_must_be_an_mtu() {
 /// Values at and beyond every limit never panic, and what comes out is in range.
 #[test]
 fn any_value_resolves_into_range_or_is_rejected() {
-    let ints = [i32::MIN, -2, -1, 0, 1, 2, 7, 8, 127, 128, 255, 256, 65_535, 65_536, i32::MAX];
+    let ints = [
+        i32::MIN,
+        -2,
+        -1,
+        0,
+        1,
+        2,
+        7,
+        8,
+        127,
+        128,
+        255,
+        256,
+        65_535,
+        65_536,
+        i32::MAX,
+    ];
     for &credits in &ints {
         for &peer_credits in &ints {
             for &other in &ints {
@@ -390,7 +421,13 @@ fn values_that_change_while_an_ni_is_up() {
     assert_eq!(timeout(0, 0), 1);
     assert_eq!(timeout(20, 49), 20);
     assert_eq!(timeout(-5, 49), 49);
-    for (live, param, want) in [(0, 0, 1), (0, 4, 4), (2, 4, 2), (128, 1, 127), (0, 500, 127)] {
+    for (live, param, want) in [
+        (0, 0, 1),
+        (0, 4, 4),
+        (2, 4, 2),
+        (128, 1, 127),
+        (0, 500, 127),
+    ] {
         assert_eq!(live_conns_per_peer(live, param), want);
     }
     for (live, param, want) in [
