@@ -218,6 +218,7 @@ impl Default for CmnTunables {
     }
 }
 
+#[expect(clippy::derivable_impls, reason = "the structure is generated")]
 impl Default for O2ibTunables {
     fn default() -> Self {
         O2ibTunables {

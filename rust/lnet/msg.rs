@@ -8,11 +8,11 @@ use crate::ffi::{
     types::Kiov,
 };
 use core::{
-    ffi::c_void, //
-    mem::ManuallyDrop,
+    mem::ManuallyDrop, //
     ptr::NonNull,
 };
 use kernel::{
+    ffi::c_void, //
     prelude::*,
     sync::{
         atomic::{

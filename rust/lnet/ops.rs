@@ -32,8 +32,7 @@ use crate::{
     },
 };
 use core::{
-    ffi::c_void, //
-    marker::PhantomData,
+    marker::PhantomData, //
     ptr::NonNull,
 };
 use kernel::{
@@ -41,6 +40,7 @@ use kernel::{
         from_result,
         to_result, //
     },
+    ffi::c_void,
     prelude::*,
     sync::{
         atomic::{
