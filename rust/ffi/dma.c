@@ -55,8 +55,8 @@ void kor_dma_sync_for_device(struct ib_device *dev, u64 addr, size_t len,
 
 struct scatterlist *kor_sgl_alloc(u32 max, int node)
 {
-	return kvmalloc_array_node(max, sizeof(struct scatterlist), GFP_NOFS,
-				   node);
+	return kvcalloc_node(max, sizeof(struct scatterlist), GFP_NOFS,
+			     node);
 }
 
 void kor_sgl_free(struct scatterlist *sgl)
