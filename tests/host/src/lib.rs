@@ -6,6 +6,7 @@
 //! means the same thing in both.
 
 pub mod prng;
+pub mod sim;
 
 #[path = "../../../rust/wire/mod.rs"]
 pub mod wire;

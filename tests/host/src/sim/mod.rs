@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The simulator: engines, a model of the device, of LNet and of the driver, in virtual time.
+//!
+//! One seed decides everything: sizes, delays, faults, traffic. A run has two phases. In the
+//! *safety* phase things break; nothing may ever go wrong. In the *liveness* phase nothing breaks
+//! any more and everything has to come to its end in time. What is checked:
+//!
+//! - every message that an engine accepts ends exactly once, by its deadline;
+//! - data that is reported as received is what was sent, and is received once;
+//! - a message whose connection does not die ends well;
+//! - credits are conserved; no engine sees a violation of the protocol by the other;
+//! - the device never touches memory that LNet has back, and sees no request it has to refuse
+//!   (see [`hca`]);
+//! - in the end nothing is left: memory, keys, buffers, operations.
+//!
+//! `KOR_SIM_SEED=n cargo test --test sim` runs one seed and says what happens.
+
+mod hca;
+mod lnet;
+mod node;
+mod world;
+
+pub use self::world::{
+    run,
+    seeds,
+    Report, //
+};
+
+use crate::proto::Storage;
+
+/// Storage on the heap.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Heap;
+
+impl Storage for Heap {
+    type Buf<U> = Vec<U>;
+    type Error = std::convert::Infallible;
+
+    fn alloc<U>(
+        &mut self,
+        n: usize,
+        init: impl FnMut(usize) -> U,
+    ) -> Result<Vec<U>, Self::Error> {
+        Ok((0..n).map(init).collect())
+    }
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A model of the driver: what it does for one connection, by the engine's word.
+
+use std::collections::VecDeque;
+
+use super::hca::{base, Memory, Qp, Region, SqOp, SqWr};
+use super::lnet::{Mem, Tx};
+use super::Heap;
+use crate::prng::Prng;
+use crate::proto::chain::SrcFrag;
+use crate::proto::conn::{Action, Conn, Post, PostError};
+use crate::proto::{Instant, Limits, OpId, WrId};
+
+/// Bytes of a message buffer of the send side.
+const SLOT_SIZE: usize = 192;
+
+/// One end of a connection.
+pub(super) struct Ep {
+    pub(super) node: usize,
+    pub(super) peer: usize,
+    pub(super) limits: Limits,
+    pub(super) conn: Conn<Heap, Tx>,
+    pub(super) qp: Qp,
+    pub(super) rx_bufs: Vec<Vec<u8>>,
+    pub(super) slots: Vec<Region>,
+    pub(super) actions: VecDeque<Action<Tx>>,
+    pub(super) running: bool,
+    pub(super) waking: bool,
+    pub(super) stepping: bool,
+    pub(super) timer: Option<Instant>,
+    /// When the last packet arrives at the other side.
+    pub(super) last_arrival: u64,
+    pub(super) drained: bool,
+    pub(super) gone: bool,
+    /// Commands of LNet that are still to come.
+    pub(super) lnet_pending: u32,
+    pub(super) connack: Vec<u8>,
+}
+
+/// How posting may go wrong.
+pub(super) struct PostFaults<'a> {
+    pub(super) prng: &'a mut Prng,
+    /// One in so many posts fails; 0: none.
+    pub(super) one_in: u64,
+}
+
+impl PostFaults<'_> {
+    /// How many of `n` requests the device takes, if the call fails.
+    fn fail(&mut self, n: usize) -> Option<u32> {
+        let fails = self.one_in > 0 && self.prng.chance(1, self.one_in);
+        fails.then(|| self.prng.range(0, n as u64) as u32)
+    }
+}
+
+impl Ep {
+    pub(super) fn new(
+        (node, peer): (usize, usize),
+        conn: Conn<Heap, Tx>,
+        limits: Limits,
+        memory: &mut Memory,
+    ) -> Self {
+        let Limits {
+            sq_wrs,
+            rq_wrs,
+            cqe,
+            max_send_sge,
+            ..
+        } = limits;
+        Self {
+            node,
+            peer,
+            limits,
+            conn,
+            qp: Qp::new(sq_wrs, rq_wrs, cqe, max_send_sge),
+            rx_bufs: vec![vec![0; 4096]; usize::from(limits.rx_slots)],
+            slots: (0..limits.send_slots)
+                .map(|_| memory.alloc(vec![0; SLOT_SIZE]))
+                .collect(),
+            actions: VecDeque::new(),
+            running: false,
+            waking: false,
+            stepping: false,
+            timer: None,
+            last_arrival: 0,
+            drained: false,
+            gone: false,
+            lnet_pending: 0,
+            connack: Vec::new(),
+        }
+    }
+
+    /// Posts everything the engine has. Returns whether something was posted to the send queue.
+    pub(super) fn post_all(
+        &mut self,
+        now: Instant,
+        memory: &mut Memory,
+        faults: &mut PostFaults<'_>,
+    ) -> bool {
+        let mut sent = false;
+        let mut turns = 0;
+        let mut signalled = true;
+        while let Some(post) = self.conn.poll_post(now) {
+            turns += 1;
+            assert!(turns < 100_000, "posting does not end");
+            let result = match post {
+                Post::Recv { wr, rx, more: _ } => match faults.fail(0) {
+                    Some(accepted) => Err(PostError {
+                        errno: -12,
+                        accepted,
+                    }),
+                    None => {
+                        self.qp.post_recv(wr.to_raw(), rx.0);
+                        Ok(())
+                    }
+                },
+                Post::SentinelRq { wr } => match faults.fail(0) {
+                    Some(accepted) => Err(PostError {
+                        errno: -12,
+                        accepted,
+                    }),
+                    None => {
+                        self.qp.post_recv(wr.to_raw(), u16::MAX);
+                        Ok(())
+                    }
+                },
+                Post::Send { .. }
+                | Post::Writes { .. }
+                | Post::Inv { .. }
+                | Post::SentinelSq { .. } => {
+                    sent = true;
+                    let chain = self.chain(&post, memory);
+                    signalled = chain.last().is_some_and(|wr| wr.signal);
+                    self.post_chain(chain, faults)
+                }
+            };
+            self.conn.posted(now, result);
+        }
+        let open = self.conn.is_established();
+        assert!(signalled || !open, "the last posting is not signalled");
+        sent
+    }
+
+    fn post_chain(
+        &mut self,
+        chain: Vec<SqWr>,
+        faults: &mut PostFaults<'_>,
+    ) -> Result<(), PostError> {
+        let failed = faults.fail(chain.len());
+        let take = failed.map_or(chain.len(), |n| n as usize);
+        for wr in chain.into_iter().take(take) {
+            self.qp.post_send(wr);
+        }
+        match failed {
+            Some(accepted) => Err(PostError {
+                errno: -12,
+                accepted,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// The work requests of a posting.
+    fn chain(&mut self, post: &Post, memory: &mut Memory) -> Vec<SqWr> {
+        let one = |wr: WrId, op: SqOp, signal: bool| SqWr {
+            id: wr.to_raw(),
+            op,
+            signal,
+        };
+        match *post {
+            Post::Send {
+                wr,
+                slot,
+                msg,
+                op,
+                reg,
+                payload,
+                signal,
+                cksum,
+            } => {
+                let region = self.slots[usize::from(slot.0)];
+                assert!(!self.qp.uses(region), "a send slot is used again too early");
+                let emitted = msg
+                    .emit(cksum, memory.slice_mut(region))
+                    .expect("message can be emitted");
+                let mut sges = vec![(base(region), emitted.len as u32)];
+                if payload > 0 {
+                    let source = match self.mem(op) {
+                        Mem::Payload(source) => *source,
+                        other => panic!("payload in {other:?}"),
+                    };
+                    let bytes = memory.read(base(source), usize::from(payload), "payload");
+                    let bytes = bytes.to_vec();
+                    if let Some(mut detached) = emitted.detached {
+                        detached.update(&bytes);
+                        detached
+                            .finish(memory.slice_mut(region))
+                            .expect("whole payload");
+                    }
+                    sges.push((base(source), u32::from(payload)));
+                }
+                let mut chain = Vec::new();
+                if reg {
+                    let key = self.key(op);
+                    chain.push(one(wr.not_last(), SqOp::Reg { key }, false));
+                }
+                chain.push(one(wr, SqOp::Send { sges }, signal));
+                chain
+            }
+            Post::Writes {
+                wr,
+                op,
+                rx,
+                desc,
+                count,
+                signal,
+            } => {
+                let sink = desc
+                    .view(&self.rx_bufs[usize::from(rx.0)])
+                    .expect("the descriptor is still there");
+                let max_sge = usize::from(self.limits.max_send_sge);
+                let tx = self.conn.tx_mut(op).expect("operation of a posting");
+                let Mem::Source { frags, cursor, .. } = &mut tx.mem else {
+                    panic!("WRITE of {:?}", tx.mem);
+                };
+                let mut chain = Vec::new();
+                for i in 0..count {
+                    let mut sges = vec![SrcFrag::default(); max_sge];
+                    let write = cursor
+                        .next(frags, &sink, &mut sges)
+                        .expect("plan")
+                        .expect("not at the end");
+                    let last = i + 1 == count;
+                    let sq_op = SqOp::Write {
+                        sges: sges[..write.nsge].iter().map(|f| (f.addr, f.len)).collect(),
+                        rkey: write.rkey,
+                        remote: write.remote,
+                    };
+                    let id = if last { wr } else { wr.not_last() };
+                    chain.push(one(id, sq_op, signal && last));
+                }
+                chain
+            }
+            Post::Inv { wr, op, signal } => {
+                let key = self.key(Some(op));
+                vec![one(wr, SqOp::Inv { key }, signal)]
+            }
+            Post::SentinelSq { wr } => vec![one(wr, SqOp::Sentinel, true)],
+            Post::Recv { .. } | Post::SentinelRq { .. } => Vec::new(),
+        }
+    }
+
+    fn mem(&self, op: Option<OpId>) -> &Mem {
+        let op = op.expect("posting with an operation");
+        &self.conn.tx(op).expect("operation of a posting").mem
+    }
+
+    fn key(&self, op: Option<OpId>) -> u32 {
+        match self.mem(op) {
+            Mem::Sink { key, .. } => *key,
+            other => panic!("key of {other:?}"),
+        }
+    }
+}

@@ -1,0 +1,1279 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Two nodes, time, traffic and trouble.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::hca::{base, CqeKind, Memory, MrState, Packet, QpState, Region};
+use super::lnet::{check, fill, header, id_of, Kind, Mem, Msg, MsgId, Tx};
+use super::node::{Ep, PostFaults};
+use super::Heap;
+use crate::prng::Prng;
+use crate::proto::chain::{count_writes, Cursor, SrcFrag};
+use crate::proto::conn::{Action, Conn, Delivery, Role, Sink, Submit, WcStatus};
+use crate::proto::{
+    Cause, DeviceCaps, Done, Health, Instant, Limits, NiTunables, OpId, RxId, Span, WrId,
+};
+use crate::wire::{
+    emit, BodyOut, DescLoc, Endian, Header, Identity, LnetHdr, Message, Nid, Stamp, Version,
+    MAX_IMMEDIATE,
+};
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+/// Most bytes of a transfer; more only costs time here.
+const MAX_LEN: u32 = 40_000;
+
+type EpId = usize;
+
+/// What one seed decides.
+#[derive(Clone, Debug)]
+struct Config {
+    version: Version,
+    depth: [u16; 2],
+    hiw: [u16; 2],
+    sends: [u16; 2],
+    frags: [u16; 2],
+    sge: [u16; 2],
+    timeout: Span,
+    keepalive: Option<Span>,
+    cksum: bool,
+    conns: usize,
+    latency: u64,
+    cq_delay: u64,
+    lnet_delay: u64,
+    action_delay: u64,
+    submit_gap: u64,
+    safety: u64,
+    fault_gap: u64,
+    post_fault: u64,
+    small_sq: bool,
+}
+
+impl Config {
+    fn new(prng: &mut Prng) -> Self {
+        let pick = |prng: &mut Prng, from: &[u64]| from[prng.index(from.len())];
+        let depth = |prng: &mut Prng| pick(prng, &[1, 2, 3, 8, 8, 16, 32]) as u16;
+        let version = match prng.chance(1, 6) {
+            true => Version::V1,
+            false => Version::V2,
+        };
+        let depth = [depth(prng), depth(prng)];
+        let below = |prng: &mut Prng, n: u16| prng.range(1, u64::from(n)) as u16;
+        let timeout = pick(prng, &[50, 200, 1000]) * MS;
+        Self {
+            version,
+            depth,
+            hiw: depth.map(|d| below(prng, d)),
+            sends: depth.map(|d| prng.range(0, 2 * u64::from(d)) as u16),
+            frags: [0, 0].map(|_| pick(prng, &[2, 16, 256, 257]) as u16),
+            sge: [0, 0].map(|_| pick(prng, &[2, 3, 30, 32]) as u16),
+            timeout: Span(timeout),
+            keepalive: prng.chance(1, 2).then(|| Span(timeout / 3)),
+            cksum: prng.chance(1, 2),
+            conns: prng.range(1, 2) as usize,
+            latency: pick(prng, &[1, 5, 50, 500]) * US,
+            cq_delay: pick(prng, &[1, 10, 200, 2000]) * US,
+            lnet_delay: pick(prng, &[1, 10, 1000]) * US,
+            action_delay: pick(prng, &[1, 10, 300]) * US,
+            submit_gap: pick(prng, &[5, 50, 500]) * US,
+            safety: timeout / 2 + prng.range(0, timeout),
+            fault_gap: pick(prng, &[timeout / 20, timeout / 4, timeout]),
+            post_fault: pick(prng, &[0, 0, 5000, 500]),
+            small_sq: prng.chance(1, 3),
+        }
+    }
+
+    fn tunables(&self, node: usize) -> NiTunables {
+        NiTunables {
+            peer_credits: self.depth[node],
+            credits_hiw: self.hiw[node],
+            concurrent_sends: self.sends[node],
+            max_frags: self.frags[node],
+            wrq_sge: 2,
+            timeout: self.timeout,
+            connect_timeout: self.timeout.over(2),
+            keepalive: self.keepalive,
+            conns_per_peer: 1,
+            cksum: self.cksum,
+        }
+    }
+
+    fn caps(&self, node: usize) -> DeviceCaps {
+        DeviceCaps {
+            max_qp_wr: if self.small_sq { 80 } else { 16384 },
+            max_cqe: 32767,
+            max_send_sge: self.sge[node],
+            max_mr_pages: 512,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum CmEvent {
+    Established,
+    Disconnected,
+    CommEst,
+}
+
+#[derive(Debug)]
+enum Ev {
+    /// The device starts the next request.
+    Step(EpId),
+    /// A packet arrives from `from`, request `seq`.
+    Arrive {
+        to: EpId,
+        from: EpId,
+        seq: u64,
+        packet: Packet,
+    },
+    Acked(EpId, u64),
+    Failed(EpId, u64),
+    /// The driver polls the completion queue.
+    Wake(EpId),
+    /// The executor runs the next action.
+    Run(EpId),
+    Timer(EpId),
+    Cm(EpId, CmEvent),
+    /// The worker has disconnected; the QP is in the error state.
+    Disconnected(EpId),
+    Destroyed(EpId),
+    /// LNet does something with a message it was given.
+    Lnet(EpId, RxId, LnetHdr, Option<Option<DescLoc>>),
+    Submit(usize),
+    Connect,
+    Fault,
+}
+
+struct Entry(u64, u64, Ev);
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0, self.1) == (other.0, other.1)
+    }
+}
+impl Eq for Entry {}
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.0, self.1).cmp(&(other.0, other.1))
+    }
+}
+
+struct Node {
+    nid: Nid,
+    stamp: Stamp,
+    memory: Memory,
+    /// LNet messages of this node that have not ended.
+    active: u16,
+    frozen_until: u64,
+}
+
+/// What a run has seen.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Report {
+    /// Messages that engines accepted.
+    pub accepted: u64,
+    /// Those that ended well.
+    pub good: u64,
+    /// Connections made.
+    pub conns: u64,
+    /// Connections that ended by the drain's deadline or because sentinels could not be posted.
+    pub forced: u64,
+    /// Faults injected.
+    pub faults: u64,
+    /// Messages that arrived before their connection was established.
+    pub early: u64,
+    /// Chains of WRITEs that did not fit the send queue at once.
+    pub split: u64,
+    /// Events of the simulation.
+    pub events: u64,
+}
+
+impl std::ops::AddAssign for Report {
+    fn add_assign(&mut self, other: Self) {
+        self.accepted += other.accepted;
+        self.good += other.good;
+        self.conns += other.conns;
+        self.forced += other.forced;
+        self.faults += other.faults;
+        self.early += other.early;
+        self.split += other.split;
+        self.events += other.events;
+    }
+}
+
+struct World {
+    prng: Prng,
+    cfg: Config,
+    now: u64,
+    seq: u64,
+    heap: BinaryHeap<Reverse<Entry>>,
+    nodes: [Node; 2],
+    eps: Vec<Ep>,
+    msgs: Vec<Msg>,
+    faults: bool,
+    traffic: bool,
+    cut_until: u64,
+    quiet: bool,
+    report: Report,
+    verbose: bool,
+}
+
+impl World {
+    fn new(seed: u64, verbose: bool) -> Self {
+        let mut prng = Prng::new(seed);
+        let cfg = Config::new(&mut prng);
+        if verbose {
+            println!("{cfg:#?}");
+        }
+        let node = |i: u32| Node {
+            nid: Nid::o2ib(0, 0xc0a8_0105 + i),
+            stamp: Stamp(0x5_f0a1_b2c3_d4e5 + u64::from(i)),
+            memory: Memory::default(),
+            active: 0,
+            frozen_until: 0,
+        };
+        Self {
+            prng,
+            cfg,
+            now: 0,
+            seq: 0,
+            heap: BinaryHeap::new(),
+            nodes: [node(0), node(1)],
+            eps: Vec::new(),
+            msgs: Vec::new(),
+            faults: true,
+            traffic: true,
+            cut_until: 0,
+            quiet: false,
+            report: Report::default(),
+            verbose,
+        }
+    }
+
+    fn at(&mut self, delay: u64, ev: Ev) {
+        self.seq += 1;
+        self.heap
+            .push(Reverse(Entry(self.now + delay, self.seq, ev)));
+    }
+
+    /// Between a tenth and all of `span`, now and then much more.
+    fn jitter(&mut self, span: u64) -> u64 {
+        let scale = if self.faults && self.prng.chance(1, 50) {
+            10
+        } else {
+            1
+        };
+        self.prng.range(span / 10, span) * scale + 1
+    }
+
+    fn instant(&self) -> Instant {
+        Instant(self.now)
+    }
+
+    // --- connections ------------------------------------------------------------------------
+
+    fn live(&self, ep: EpId) -> bool {
+        !self.eps[ep].gone
+    }
+
+    fn connect(&mut self) {
+        let open = self
+            .eps
+            .iter()
+            .filter(|ep| ep.node == 0 && ep.conn.cause().is_none())
+            .count();
+        if open >= self.cfg.conns || self.quiet {
+            return;
+        }
+        let active = self.prng.index(2);
+        let passive = 1 - active;
+        let (a, p) = (self.eps.len(), self.eps.len() + 1);
+        let cfg = &self.cfg;
+        let depth = cfg.depth[0].min(cfg.depth[1]);
+        let frags = cfg.frags[0].min(cfg.frags[1]);
+        // As after a reject: the active side knows what the passive side takes.
+        let Ok(la) = Limits::new(
+            &cfg.tunables(active),
+            &cfg.caps(active),
+            cfg.version,
+            Some((depth, frags)),
+        ) else {
+            panic!("no limits: {cfg:?}");
+        };
+        let propose = Some((la.queue_depth, la.max_frags));
+        let mut lp = Limits::new(
+            &cfg.tunables(passive),
+            &cfg.caps(passive),
+            cfg.version,
+            propose,
+        )
+        .expect("limits");
+        // The passive side is short of memory.
+        while self.prng.chance(1, 3) {
+            match lp.lowered() {
+                Some(lower) if lower.queue_depth >= depth.div_ceil(2) => lp = lower,
+                _ => break,
+            }
+        }
+        self.make_ep(active, p, Role::Active, la);
+        self.make_ep(passive, a, Role::Passive, lp);
+        self.report.conns += 1;
+        self.eps[a].connack = self.connack(p);
+        self.eps[p].qp.state = QpState::Rts;
+        let ack = self.cfg.latency + self.jitter(self.cfg.latency);
+        let rtu = ack + self.jitter(self.cfg.latency * 4);
+        self.at(ack, Ev::Cm(a, CmEvent::Established));
+        let lost = self.faults && self.prng.chance(1, 4);
+        if !lost {
+            self.at(rtu, Ev::Cm(p, CmEvent::Established));
+        }
+        self.drive(a);
+        self.drive(p);
+    }
+
+    fn make_ep(&mut self, node: usize, peer: EpId, role: Role, limits: Limits) {
+        let other = 1 - node;
+        let ident = Identity {
+            peer: self.nodes[other].nid,
+            peer_stamp: match role {
+                Role::Active => Stamp::UNKNOWN,
+                Role::Passive => self.nodes[other].stamp,
+            },
+            local: self.nodes[node].nid,
+            local_stamp: self.nodes[node].stamp,
+        };
+        let tunables = self.cfg.tunables(node);
+        let conn = Conn::new(&mut Heap, role, ident, limits, &tunables, self.instant())
+            .unwrap_or_else(|e| match e {});
+        let ep = Ep::new((node, peer), conn, limits, &mut self.nodes[node].memory);
+        self.eps.push(ep);
+    }
+
+    fn connack(&self, passive: EpId) -> Vec<u8> {
+        let ep = &self.eps[passive];
+        let ident = ep.conn.identity();
+        let hdr = Header {
+            version: ep.limits.version,
+            credits: 0,
+            src: ident.local,
+            src_stamp: ident.local_stamp,
+            dst: ident.peer,
+            dst_stamp: ident.peer_stamp,
+        };
+        let body = BodyOut::ConnAck(ep.conn.limits().params());
+        let mut buf = vec![0; 196];
+        emit(&hdr, &body, self.cfg.cksum, Endian::NATIVE, &mut buf).expect("CONNACK");
+        buf
+    }
+
+    fn cm(&mut self, id: EpId, event: CmEvent) {
+        let now = self.instant();
+        let ep = &mut self.eps[id];
+        match (event, ep.conn.role()) {
+            (CmEvent::Established, Role::Active) => {
+                if ep.qp.state == QpState::Init {
+                    ep.qp.state = QpState::Rts;
+                }
+                let ack = ep.connack.clone();
+                ep.conn.handle_established(now, Some(Message::parse(&ack)));
+            }
+            (CmEvent::Established, Role::Passive) => ep.conn.handle_established(now, None),
+            (CmEvent::Disconnected, _) => ep.conn.handle_disconnected(now),
+            (CmEvent::CommEst, _) => ep.conn.handle_comm_est(now),
+        }
+        self.drive(id);
+    }
+
+    /// Whether a packet from `ep` gets through now.
+    fn connected(&self) -> bool {
+        self.now >= self.cut_until
+    }
+
+    // --- the driver ---------------------------------------------------------------------------
+
+    /// What the driver does under the lock after every input: post, collect, set the timer.
+    fn drive(&mut self, id: EpId) {
+        let now = self.instant();
+        let one_in = if self.faults { self.cfg.post_fault } else { 0 };
+        let ep = &mut self.eps[id];
+        let before = ep.conn.snapshot();
+        let mut faults = PostFaults {
+            prng: &mut self.prng,
+            one_in,
+        };
+        let sent = ep.post_all(now, &mut self.nodes[ep.node].memory, &mut faults);
+        let after = ep.conn.snapshot();
+        self.report.early += u64::from(after.rx_parked.saturating_sub(before.rx_parked));
+        while let Some(action) = ep.conn.poll_action() {
+            ep.actions.push_back(action);
+        }
+        check_snapshot(ep);
+        let run = !ep.running && !ep.actions.is_empty();
+        ep.running |= run;
+        let step = sent && !ep.stepping && ep.qp.can_start();
+        ep.stepping |= step;
+        let wake = !ep.waking && !ep.qp.cq.is_empty();
+        ep.waking |= wake;
+        let timer = ep.conn.poll_timeout();
+        let arm = timer.filter(|&t| ep.timer.is_none_or(|armed| t < armed));
+        if let Some(t) = arm {
+            ep.timer = Some(t);
+            self.at(t.0.saturating_sub(now.0), Ev::Timer(id));
+        }
+        if run {
+            let delay = self.jitter(self.cfg.action_delay);
+            self.at(delay, Ev::Run(id));
+        }
+        if step {
+            self.at(self.cfg.latency / 10 + 1, Ev::Step(id));
+        }
+        if wake {
+            self.wake_later(id);
+        }
+        self.reap(id);
+    }
+
+    fn wake_later(&mut self, id: EpId) {
+        let delay = self.jitter(self.cfg.cq_delay);
+        let frozen = self.nodes[self.eps[id].node].frozen_until;
+        self.at(delay.max(frozen.saturating_sub(self.now)), Ev::Wake(id));
+    }
+
+    fn wake(&mut self, id: EpId) {
+        let now = self.instant();
+        self.eps[id].waking = false;
+        for _ in 0..self.prng.range(1, 16) {
+            let ep = &mut self.eps[id];
+            let Some(cqe) = ep.qp.poll() else {
+                break;
+            };
+            let Some(wr) = WrId::from_raw(cqe.id) else {
+                panic!("bad id {:#x}", cqe.id);
+            };
+            match (cqe.recv, cqe.kind) {
+                (true, CqeKind::Success) => {
+                    let rx = wr.rx().expect("receive");
+                    let buf = ep.rx_bufs[usize::from(rx.0)].clone();
+                    match Message::parse(&buf[..cqe.byte_len]) {
+                        Ok(msg) => ep.conn.handle_msg(now, wr, &msg),
+                        Err(e) => panic!("message cannot be parsed: {e}"),
+                    }
+                }
+                (true, CqeKind::Flushed) => ep.conn.handle_recv_error(now, wr, true),
+                (true, CqeKind::Error(_)) => ep.conn.handle_recv_error(now, wr, false),
+                (false, kind) => {
+                    let status = match kind {
+                        CqeKind::Success => WcStatus::Success,
+                        CqeKind::Flushed => WcStatus::Flushed,
+                        CqeKind::Error(code) => WcStatus::Error(code),
+                    };
+                    ep.conn.handle_send_completion(now, wr, status);
+                }
+            }
+            if self.prng.chance(1, 2) {
+                self.drive(id);
+            }
+        }
+        self.drive(id);
+        let ep = &mut self.eps[id];
+        if !ep.waking && !ep.qp.cq.is_empty() {
+            ep.waking = true;
+            self.wake_later(id);
+        }
+    }
+
+    fn run_action(&mut self, id: EpId) {
+        let frozen = self.nodes[self.eps[id].node].frozen_until;
+        if frozen > self.now {
+            return self.at(frozen - self.now, Ev::Run(id));
+        }
+        self.eps[id].running = false;
+        if let Some(action) = self.eps[id].actions.pop_front() {
+            if self.verbose {
+                println!("{:>12} ep {id} {}", self.now, brief(&action));
+            }
+            self.act(id, action);
+        }
+        self.drive(id);
+        let ep = &mut self.eps[id];
+        if !ep.running && !ep.actions.is_empty() {
+            ep.running = true;
+            let delay = self.jitter(self.cfg.action_delay);
+            self.at(delay, Ev::Run(id));
+        }
+    }
+
+    fn act(&mut self, id: EpId, action: Action<Tx>) {
+        match action {
+            Action::Established(info) => {
+                assert_eq!(info.version, self.cfg.version);
+                assert!(info.queue_depth >= 1);
+            }
+            Action::NotifyEstablished => {
+                let delay = self.jitter(self.cfg.latency);
+                self.at(delay, Ev::Cm(id, CmEvent::Established));
+            }
+            Action::Deliver { rx, hdr, kind } => self.deliver(id, rx, hdr, kind),
+            Action::Plan {
+                op, rx, desc, total, ..
+            } => self.plan(id, op, rx, desc, total),
+            Action::Finish { tx, done } => self.finish(id, tx, done, false),
+            Action::FinishAfterDrain { tx, done } => self.finish(id, tx, done, true),
+            Action::Closed { cause, .. } => self.closed(id, cause),
+            Action::Disconnect { .. } => {
+                let delay = self.jitter(self.cfg.action_delay * 3);
+                self.at(delay, Ev::Disconnected(id));
+            }
+            Action::DestroyQp => {
+                let delay = self.jitter(self.cfg.action_delay * 3);
+                self.at(delay, Ev::Destroyed(id));
+            }
+            Action::Drained { forced } => {
+                let ep = &mut self.eps[id];
+                assert!(forced || ep.qp.idle(), "drained with requests on the QP");
+                assert!(ep.actions.iter().all(|a| matches!(a, Action::Deliver { .. })));
+                self.report.forced += u64::from(forced);
+                ep.drained = true;
+                ep.qp.destroy();
+            }
+        }
+    }
+
+    /// Engines that keep to the protocol must not accuse each other.
+    fn closed(&mut self, id: EpId, cause: Cause) {
+        if self.verbose {
+            println!("{:>12} ep {id} closed: {cause:?}", self.now);
+        }
+        match cause {
+            Cause::Deleted
+            | Cause::Disconnected
+            | Cause::Timeout
+            | Cause::SendFailed(_)
+            | Cause::Flushed
+            | Cause::PostFailed(_)
+            | Cause::DeviceGone
+            | Cause::ConnectTimeout
+            | Cause::LnetRefused(_)
+            | Cause::ConnectFailed(_) => {}
+            other => panic!("ep {id} closed: {other:?}"),
+        }
+        assert!(self.faults || self.quiet || !self.sound(id), "closed: {cause:?}");
+        let delay = self.jitter(self.cfg.action_delay * 10);
+        self.at(delay, Ev::Connect);
+    }
+
+    /// Whether nothing has broken at either end.
+    fn sound(&self, id: EpId) -> bool {
+        let open = |ep: &Ep| ep.conn.cause().is_none() && ep.qp.state == QpState::Rts;
+        let peer = self.eps[id].peer;
+        open(&self.eps[id]) && open(&self.eps[peer])
+    }
+
+    fn disconnected(&mut self, id: EpId) {
+        let now = self.instant();
+        let peer = self.eps[id].peer;
+        if self.connected() {
+            let delay = self.jitter(self.cfg.latency);
+            self.at(delay, Ev::Cm(peer, CmEvent::Disconnected));
+        }
+        let ep = &mut self.eps[id];
+        ep.qp.to_error();
+        ep.conn.handle_qp_error_state(now);
+        self.drive(id);
+    }
+
+    fn destroyed(&mut self, id: EpId) {
+        let now = self.instant();
+        self.eps[id].qp.destroy();
+        self.eps[id].conn.handle_qp_destroyed(now);
+        self.drive(id);
+    }
+
+    fn timer(&mut self, id: EpId) {
+        let now = self.instant();
+        let frozen = self.nodes[self.eps[id].node].frozen_until;
+        if frozen > self.now {
+            return self.at(frozen - self.now, Ev::Timer(id));
+        }
+        self.eps[id].timer = None;
+        self.eps[id].conn.handle_timeout(now);
+        self.drive(id);
+        let due = self.eps[id].conn.poll_timeout();
+        assert!(
+            due.is_none_or(|t| t > now),
+            "a timer that has gone off is still due"
+        );
+    }
+
+    /// Frees what belongs to a connection once nothing refers to it.
+    fn reap(&mut self, id: EpId) {
+        let ep = &mut self.eps[id];
+        let idle = ep.actions.is_empty() && !ep.running && ep.lnet_pending == 0;
+        if ep.gone || !ep.drained || !idle || !ep.conn.is_released() {
+            return;
+        }
+        let left = ep.conn.snapshot();
+        assert_eq!(
+            (left.ops, left.rx_held, left.rx_posted, left.sq_used),
+            (0, 0, 0, 0),
+            "something is left: {left:?}"
+        );
+        ep.gone = true;
+        for slot in std::mem::take(&mut ep.slots) {
+            self.nodes[ep.node].memory.free(slot);
+        }
+    }
+
+    // --- the device ---------------------------------------------------------------------------
+
+    fn step(&mut self, id: EpId) {
+        let ep = &mut self.eps[id];
+        ep.stepping = false;
+        let peer = ep.peer;
+        let started = ep.qp.start(&mut self.nodes[ep.node].memory);
+        if let Some((seq, Some(packet))) = started {
+            if self.connected() {
+                let arrival = self.now + self.cfg.latency + self.jitter(self.cfg.latency);
+                let arrival = arrival.max(self.eps[id].last_arrival + 1);
+                self.eps[id].last_arrival = arrival;
+                let ev = Ev::Arrive {
+                    to: peer,
+                    from: id,
+                    seq,
+                    packet,
+                };
+                self.at(arrival - self.now, ev);
+            } else {
+                let retries = self.prng.range(1, 2 * self.cfg.timeout.0);
+                self.at(retries, Ev::Failed(id, seq));
+            }
+        }
+        if self.eps[id].qp.can_start() {
+            self.eps[id].stepping = true;
+            self.at(self.cfg.latency / 10 + 1, Ev::Step(id));
+        }
+        self.drive(id);
+    }
+
+    fn arrive(&mut self, to: EpId, from: EpId, seq: u64, packet: Packet) {
+        let ep = &mut self.eps[to];
+        let there = matches!(ep.qp.state, QpState::Init | QpState::Rts);
+        if !there {
+            let retries = self.prng.range(1, self.cfg.timeout.0 / 2);
+            return self.at(retries, Ev::Failed(from, seq));
+        }
+        match packet {
+            Packet::Write { rkey, remote, bytes } => {
+                let memory = &mut self.nodes[ep.node].memory;
+                memory.remote_write(rkey, remote, &bytes);
+            }
+            Packet::Send(bytes) => {
+                let (wr, rx) = ep.qp.take_recv().expect("QP takes messages");
+                ep.rx_bufs[usize::from(rx)][..bytes.len()].copy_from_slice(&bytes);
+                ep.qp.received(wr, bytes.len());
+            }
+        }
+        let first = self.eps[to].conn.snapshot().state == 2 && self.prng.chance(1, 2);
+        if first {
+            self.at(1, Ev::Cm(to, CmEvent::CommEst));
+        }
+        self.drive(to);
+        let lost = self.faults && self.prng.chance(1, 3000);
+        let delay = self.cfg.latency + self.jitter(self.cfg.latency);
+        let ev = match lost {
+            true => Ev::Failed(from, seq),
+            false => Ev::Acked(from, seq),
+        };
+        self.at(delay, ev);
+    }
+
+    // --- LNet ---------------------------------------------------------------------------------
+
+    fn submit_traffic(&mut self, node: usize) {
+        if self.traffic {
+            let gap = self.jitter(self.cfg.submit_gap);
+            self.at(gap, Ev::Submit(node));
+            self.submit(node, false);
+        }
+    }
+
+    /// Submits one message, if there is a connection and LNet has a credit.
+    fn submit(&mut self, node: usize, must: bool) -> bool {
+        let usable: Vec<EpId> = (0..self.eps.len())
+            .filter(|&i| self.eps[i].node == node && self.eps[i].conn.is_established())
+            .collect();
+        if usable.is_empty() || self.nodes[node].active >= self.cfg.depth[node] {
+            return false;
+        }
+        let id = usable[self.prng.index(usable.len())];
+        let msg = self.msgs.len();
+        let kind = [Kind::Immediate, Kind::Put, Kind::Get][self.prng.index(3)];
+        let len = match (kind, self.prng.chance(1, 4)) {
+            (Kind::Immediate, true) => [0, 1, MAX_IMMEDIATE as u64][self.prng.index(3)] as u32,
+            (Kind::Immediate, false) => self.prng.range(0, MAX_IMMEDIATE as u64) as u32,
+            (Kind::Put | Kind::Get, true) => MAX_IMMEDIATE as u32 + 1,
+            (Kind::Put | Kind::Get, false) => self.prng.range(1, u64::from(MAX_LEN)) as u32,
+        };
+        let other = 1 - node;
+        let hdr = header(msg, kind, len, self.nodes[node].nid, self.nodes[other].nid);
+        let (mem, what) = self.prepare(node, msg, kind, len, hdr);
+        let now = self.instant();
+        let tx = Tx::new(msg, true, mem, now);
+        self.msgs.push(Msg {
+            kind,
+            len,
+            done: None,
+            delivered: 0,
+            sink: None,
+            declined: false,
+            must,
+        });
+        match self.eps[id].conn.submit(now, tx, what) {
+            Ok(_) => {
+                self.report.accepted += 1;
+                self.nodes[node].active += 1;
+            }
+            Err(refused) => panic!("refused: {:?}", refused.cause),
+        }
+        self.drive(id);
+        true
+    }
+
+    fn prepare(
+        &mut self,
+        node: usize,
+        msg: MsgId,
+        kind: Kind,
+        len: u32,
+        hdr: LnetHdr,
+    ) -> (Mem, Submit) {
+        match kind {
+            Kind::Immediate => {
+                let payload = len as u16;
+                let mem = match len {
+                    0 => Mem::None,
+                    _ => Mem::Payload(self.nodes[node].memory.alloc(fill(msg, 0..len as usize))),
+                };
+                (mem, Submit::Immediate { hdr, payload })
+            }
+            Kind::Put => {
+                let mem = self.source(node, msg, len, len);
+                (mem, Submit::Put { hdr, len })
+            }
+            Kind::Get => {
+                let (mem, sink) = self.sink(node, len);
+                (mem, Submit::Get { hdr, sink })
+            }
+        }
+    }
+
+    /// A mapped source of `len` bytes in pieces, of which `total` are to be sent.
+    fn source(&mut self, node: usize, msg: MsgId, len: u32, total: u32) -> Mem {
+        let pieces = self.prng.range(1, 8) as u32;
+        let mut regions = Vec::new();
+        let mut frags = Vec::new();
+        let mut at = 0;
+        while at < len {
+            let n = match self.prng.range(1, u64::from(len / pieces + 1)) as u32 {
+                n if frags.len() > 20 => n.max(len - at),
+                n => n,
+            }
+            .min(len - at);
+            let bytes = fill(msg, at as usize..(at + n) as usize);
+            let region = self.nodes[node].memory.alloc(bytes);
+            regions.push(region);
+            frags.push(SrcFrag {
+                addr: base(region),
+                len: n,
+            });
+            at += n;
+        }
+        Mem::Source {
+            regions,
+            frags,
+            cursor: Cursor::new(total),
+        }
+    }
+
+    fn sink(&mut self, node: usize, len: u32) -> (Mem, Sink) {
+        let memory = &mut self.nodes[node].memory;
+        let region = memory.alloc(vec![0xaa; len as usize]);
+        let key = memory.map(region, len);
+        let sink = Sink {
+            key,
+            addr: base(region),
+            nob: len,
+        };
+        (Mem::Sink { key, region }, sink)
+    }
+
+    fn deliver(&mut self, id: EpId, rx: RxId, hdr: LnetHdr, kind: Delivery) {
+        let msg = id_of(&hdr);
+        self.msgs[msg].delivered += 1;
+        assert_eq!(self.msgs[msg].delivered, 1, "message {msg} came twice");
+        let what = match kind {
+            Delivery::Immediate => None,
+            Delivery::PutReq => Some(None),
+            Delivery::GetReq { desc } => Some(Some(desc)),
+        };
+        self.eps[id].lnet_pending += 1;
+        let delay = match self.prng.index(3) {
+            0 => 0,
+            _ => self.jitter(self.cfg.lnet_delay),
+        };
+        self.at(delay, Ev::Lnet(id, rx, hdr, what));
+    }
+
+    fn lnet(&mut self, id: EpId, rx: RxId, hdr: LnetHdr, what: Option<Option<DescLoc>>) {
+        let now = self.instant();
+        self.eps[id].lnet_pending -= 1;
+        let msg = id_of(&hdr);
+        let may = !self.msgs[msg].must;
+        if self.faults && self.prng.chance(1, 2000) {
+            self.eps[id].conn.rx_refused(now, rx, -71);
+            return self.drive(id);
+        }
+        match what {
+            None => {
+                let buf = &self.eps[id].rx_bufs[usize::from(rx.0)];
+                let len = hdr.payload_len as usize;
+                check(msg, &buf[120..120 + len], "IMMEDIATE");
+                self.eps[id].conn.rx_done(now, rx);
+            }
+            Some(None) if may && self.prng.chance(1, 8) => {
+                self.msgs[msg].declined = true;
+                let status = if self.prng.chance(1, 2) { 0 } else { -12 };
+                self.eps[id].conn.put_nak(now, rx, status);
+            }
+            Some(None) => self.take_put(id, rx, msg, may),
+            Some(Some(_)) if may && self.prng.chance(1, 8) => {
+                self.msgs[msg].declined = true;
+                let status = if self.prng.chance(1, 2) { 0 } else { -61 };
+                self.eps[id].conn.get_done(now, rx, status);
+            }
+            Some(Some(desc)) => self.serve_get(id, rx, msg, desc, may),
+        }
+        self.drive(id);
+    }
+
+    fn take_put(&mut self, id: EpId, rx: RxId, msg: MsgId, may: bool) {
+        let now = self.instant();
+        let node = self.eps[id].node;
+        let len = self.msgs[msg].len;
+        let want = match self.prng.index(4) {
+            0 => self.prng.range(1, u64::from(len)) as u32,
+            1 if may && self.prng.chance(1, 4) => len + 1,
+            _ => len,
+        };
+        self.msgs[msg].declined |= want > len;
+        let (mem, sink) = self.sink(node, want);
+        let tx = Tx::new(msg, false, mem, now);
+        if let Err(refused) = self.eps[id].conn.put_sink(now, rx, tx, sink) {
+            self.discard(node, refused.tx);
+        }
+    }
+
+    fn serve_get(&mut self, id: EpId, rx: RxId, msg: MsgId, desc: DescLoc, may: bool) {
+        let now = self.instant();
+        let node = self.eps[id].node;
+        let len = self.msgs[msg].len;
+        let reply = match self.prng.index(4) {
+            0 => self.prng.range(1, u64::from(len)) as u32,
+            _ => len,
+        };
+        let have = match may && self.prng.chance(1, 20) {
+            true => reply / 2 + 1,
+            false => reply,
+        };
+        let mem = self.source(node, msg, have, reply);
+        let Mem::Source { frags, .. } = &mem else {
+            panic!("source");
+        };
+        let limits = *self.eps[id].conn.limits();
+        let view = desc.view(&self.eps[id].rx_bufs[usize::from(rx.0)]);
+        let view = view.expect("descriptor");
+        let writes = count_writes(frags, &view, reply, limits.max_send_sge, limits.max_frags);
+        self.msgs[msg].declined |= writes.is_err();
+        self.msgs[msg].must &= writes.is_ok();
+        let tx = Tx::new(msg, false, mem, now);
+        if let Err(refused) = self.eps[id].conn.get_source(now, rx, tx, reply, writes) {
+            self.discard(node, refused.tx);
+        }
+    }
+
+    fn plan(&mut self, id: EpId, op: OpId, rx: RxId, desc: DescLoc, total: u32) {
+        let now = self.instant();
+        let ep = &mut self.eps[id];
+        let limits = *ep.conn.limits();
+        let view = desc.view(&ep.rx_bufs[usize::from(rx.0)]);
+        let Some(tx) = ep.conn.tx_mut(op) else {
+            return;
+        };
+        let msg = tx.msg;
+        let Mem::Source { frags, cursor, .. } = &mut tx.mem else {
+            panic!("plan for {:?}", tx.mem);
+        };
+        *cursor = Cursor::new(total);
+        let view = view.expect("descriptor");
+        let writes = count_writes(frags, &view, total, limits.max_send_sge, limits.max_frags);
+        if writes.is_ok_and(|n| u32::from(n) > limits.sq_wrs - 1) {
+            self.report.split += 1;
+        }
+        self.msgs[msg].declined |= writes.is_err();
+        self.msgs[msg].must &= writes.is_ok();
+        ep.conn.put_planned(now, op, writes);
+    }
+
+    /// A transmission that the engine did not take.
+    fn discard(&mut self, node: usize, tx: Tx) {
+        let (_, _, mem, _) = tx.end();
+        self.release(node, mem, false);
+    }
+
+    fn finish(&mut self, id: EpId, tx: Tx, done: Done, drained: bool) {
+        let node = self.eps[id].node;
+        if drained {
+            let qp = &self.eps[id].qp;
+            let dead = matches!(qp.state, QpState::Err | QpState::Destroyed);
+            assert!(dead && qp.sq_empty(), "finished before it is drained");
+        }
+        let (msg, origin, mem, since) = tx.end();
+        self.check_time(id, msg, since);
+        if done.status == 0 {
+            self.check_data(node, msg, origin, &mem, done);
+        }
+        let must = self.msgs[msg].must;
+        assert!(
+            !must || done.status == 0,
+            "message {msg} failed though nothing was broken: {done:?}"
+        );
+        assert!(
+            done.status != 0 || done.health == Health::Ok,
+            "health of a success"
+        );
+        if origin {
+            assert!(self.msgs[msg].done.is_none(), "message {msg} ended twice");
+            self.msgs[msg].done = Some(done);
+            self.nodes[node].active -= 1;
+            self.report.good += u64::from(done.status == 0);
+        } else if self.msgs[msg].kind == Kind::Put {
+            assert!(self.msgs[msg].sink.is_none(), "sink of {msg} ended twice");
+            self.msgs[msg].sink = Some(done);
+        }
+        for region in regions(&mem) {
+            let used = self.eps.iter().any(|ep| ep.node == node && ep.qp.uses(region));
+            assert!(!used, "message {msg} ended while the device uses its memory");
+        }
+        self.release(node, mem, drained);
+    }
+
+    /// Twice the timeout for the exchange, once for the drain, and slack for the driver, which is
+    /// late by what the run allows it.
+    fn check_time(&self, id: EpId, msg: MsgId, since: Instant) {
+        let slack = 200 * (self.cfg.action_delay + self.cfg.cq_delay + self.cfg.lnet_delay);
+        let bound = 4 * self.cfg.timeout.0 + slack * 100;
+        let took = self.now - since.0;
+        assert!(
+            took <= bound,
+            "message {msg} of ep {id} took {took} of {bound} ns"
+        );
+    }
+
+    fn check_data(&mut self, node: usize, msg: MsgId, origin: bool, mem: &Mem, done: Done) {
+        let memory = &self.nodes[node].memory;
+        match (mem, origin) {
+            (Mem::Sink { region, .. }, true) => {
+                let len = done.reply_len.expect("length of a reply") as usize;
+                check(msg, &memory.slice(*region)[..len], "GET");
+            }
+            (Mem::Sink { region, .. }, false) => check(msg, memory.slice(*region), "PUT"),
+            (Mem::Source { cursor, .. }, _) => {
+                let all = cursor.rest() == 0 || self.msgs[msg].declined;
+                assert!(all, "message {msg}: not everything was written");
+            }
+            (Mem::Payload(_) | Mem::None, _) => {}
+        }
+    }
+
+    fn release(&mut self, node: usize, mem: Mem, drained: bool) {
+        let memory = &mut self.nodes[node].memory;
+        if let Mem::Sink { key, .. } = mem {
+            let mr = memory.mrs.remove(&key).expect("MR is released twice");
+            assert!(
+                drained || mr.state != MrState::Valid,
+                "MR is released while its key is valid"
+            );
+        }
+        for region in regions(&mem) {
+            memory.free(region);
+        }
+    }
+
+    // --- trouble --------------------------------------------------------------------------------
+
+    fn fault(&mut self) {
+        if !self.faults {
+            return;
+        }
+        let gap = self.jitter(self.cfg.fault_gap);
+        self.at(gap, Ev::Fault);
+        let open: Vec<EpId> = (0..self.eps.len())
+            .filter(|&i| self.eps[i].conn.cause().is_none())
+            .collect();
+        if open.is_empty() {
+            return;
+        }
+        self.report.faults += 1;
+        let now = self.instant();
+        let id = open[self.prng.index(open.len())];
+        let kind = self.prng.index(8);
+        if self.verbose {
+            println!("{:>12} ep {id} fault {kind}", self.now);
+        }
+        match kind {
+            0 => self.eps[id].conn.close(now, Cause::Deleted),
+            1 => self.eps[id].qp.to_error(),
+            2 => self.eps[id].conn.handle_disconnected(now),
+            3 => self.cut_until = self.now + self.prng.range(1, 2 * self.cfg.timeout.0),
+            4 => {
+                let node = self.prng.index(2);
+                let span = self.prng.range(1, self.cfg.timeout.0 * 3 / 2);
+                self.nodes[node].frozen_until = self.now + span;
+            }
+            5 => {
+                self.eps[id].qp.hung = true;
+                self.eps[id].conn.close(now, Cause::DeviceGone);
+            }
+            6 => {
+                self.eps[id].qp.destroy();
+                self.eps[id].conn.handle_qp_destroyed(now);
+            }
+            _ => self.eps[id].conn.handle_qp_error_state(now),
+        }
+        self.drive(id);
+    }
+
+    // --- the loop -------------------------------------------------------------------------------
+
+    fn dispatch(&mut self, ev: Ev) {
+        match ev {
+            Ev::Step(id) => self.step(id),
+            Ev::Arrive {
+                to,
+                from,
+                seq,
+                packet,
+            } => self.arrive(to, from, seq, packet),
+            Ev::Acked(id, seq) => {
+                self.eps[id].qp.acked(seq);
+                self.drive(id);
+            }
+            Ev::Failed(id, seq) => {
+                self.eps[id].qp.failed(seq, 12);
+                self.drive(id);
+            }
+            Ev::Wake(id) => self.wake(id),
+            Ev::Run(id) => self.run_action(id),
+            Ev::Timer(id) => self.timer(id),
+            Ev::Cm(id, event) => self.cm(id, event),
+            Ev::Disconnected(id) => self.disconnected(id),
+            Ev::Destroyed(id) => self.destroyed(id),
+            Ev::Lnet(id, rx, hdr, what) => self.lnet(id, rx, hdr, what),
+            Ev::Submit(node) => self.submit_traffic(node),
+            Ev::Connect => self.connect(),
+            Ev::Fault => self.fault(),
+        }
+    }
+
+    /// Runs until `until`, or until nothing is left to happen.
+    fn run_until(&mut self, until: u64) {
+        while let Some(Reverse(Entry(at, ..))) = self.heap.peek() {
+            if *at > until {
+                break;
+            }
+            let Some(Reverse(Entry(at, _, ev))) = self.heap.pop() else {
+                break;
+            };
+            self.now = at;
+            self.report.events += 1;
+            assert!(self.report.events < 5_000_000, "the run does not end");
+            self.dispatch(ev);
+        }
+        self.now = until;
+    }
+
+    /// Things break.
+    fn safety(&mut self) {
+        self.at(1, Ev::Connect);
+        self.at(2, Ev::Submit(0));
+        self.at(3, Ev::Submit(1));
+        let gap = self.jitter(self.cfg.fault_gap);
+        self.at(gap, Ev::Fault);
+        self.run_until(self.cfg.safety);
+    }
+
+    /// Nothing breaks any more.
+    fn liveness(&mut self) {
+        self.faults = false;
+        self.traffic = false;
+        self.cut_until = 0;
+        for node in &mut self.nodes {
+            node.frozen_until = 0;
+        }
+        let bound = 6 * self.cfg.timeout.0 + 1000 * (self.cfg.cq_delay + self.cfg.action_delay);
+        self.run_until(self.now + bound);
+        for (msg, m) in self.msgs.iter().enumerate() {
+            assert!(m.done.is_some(), "message {msg} never ends: {m:?}");
+        }
+        for id in 0..self.eps.len() {
+            assert!(
+                !self.live(id) || self.eps[id].conn.is_established(),
+                "ep {id} is stuck: {:?}",
+                self.eps[id].conn.snapshot()
+            );
+        }
+        self.close_half_open();
+        self.at(1, Ev::Connect);
+        self.at(2, Ev::Connect);
+        self.run_until(self.now + self.cfg.timeout.0 / 2);
+        let first = self.msgs.len();
+        self.must_traffic();
+        for m in self.msgs[first..].iter().filter(|m| m.must) {
+            assert_eq!(m.done.map(|d| d.status), Some(0), "{m:?}");
+            assert_eq!(m.delivered, 1, "{m:?}");
+            let put = m.kind == Kind::Put;
+            assert!(!put || m.sink.is_some_and(|d| d.status == 0), "{m:?}");
+        }
+        self.check_credits();
+    }
+
+    /// The other side may have died unnoticed: only the next message would tell.
+    fn close_half_open(&mut self) {
+        let now = self.instant();
+        for id in 0..self.eps.len() {
+            let peer = &self.eps[self.eps[id].peer];
+            if !peer.conn.is_established() {
+                self.eps[id].conn.close(now, Cause::Deleted);
+                self.drive(id);
+            }
+        }
+    }
+
+    /// Messages that have to arrive.
+    fn must_traffic(&mut self) {
+        // Latencies may be a large part of a short timeout: not too many at once.
+        for _ in 0..30 {
+            for node in 0..2 {
+                self.submit(node, true);
+            }
+            let gap = self.jitter(self.cfg.submit_gap);
+            self.run_until(self.now + gap);
+        }
+        let sound = self.eps.iter().any(|ep| ep.conn.is_established());
+        assert!(sound, "no connection though nothing breaks");
+        self.run_until(self.now + 3 * self.cfg.timeout.0);
+    }
+
+    /// Nothing is under way: every credit is where it belongs.
+    fn check_credits(&self) {
+        for ep in self.eps.iter().filter(|ep| ep.conn.is_established()) {
+            let here = ep.conn.snapshot();
+            let peer = &self.eps[ep.peer];
+            let there = peer.conn.snapshot();
+            // A keepalive may be under way.
+            if here.sends + there.sends > 0 || !ep.qp.cq.is_empty() || !peer.qp.cq.is_empty() {
+                continue;
+            }
+            let depth = here.queue_depth;
+            assert_eq!(here.granted + here.outstanding, depth, "{here:?}");
+            assert_eq!(here.reserved, depth, "{here:?}");
+            assert_eq!(here.credits, there.granted, "{here:?} {there:?}");
+            assert_eq!(here.rx_posted, ep.limits.rx_slots, "{here:?}");
+            assert!(here.outstanding < ep.conn.limits().hiw || depth == 1);
+        }
+    }
+
+    /// Everything is taken down; nothing may be left.
+    fn shutdown(&mut self) {
+        self.quiet = true;
+        let now = self.instant();
+        for id in 0..self.eps.len() {
+            self.eps[id].conn.close(now, Cause::Deleted);
+            self.drive(id);
+        }
+        let bound = 3 * self.cfg.timeout.0 + 1000 * (self.cfg.cq_delay + self.cfg.action_delay);
+        self.run_until(self.now + bound);
+        for id in 0..self.eps.len() {
+            let left = self.eps[id].conn.snapshot();
+            assert!(!self.live(id), "ep {id} is left: {left:?}");
+        }
+        for node in &self.nodes {
+            assert_eq!(node.memory.regions(), 0, "memory is left");
+            assert!(node.memory.mrs.is_empty(), "keys are left");
+            assert_eq!(node.active, 0, "messages are left");
+        }
+    }
+}
+
+fn regions(mem: &Mem) -> VecDeque<Region> {
+    match mem {
+        Mem::None => VecDeque::new(),
+        Mem::Payload(region) | Mem::Sink { region, .. } => [*region].into(),
+        Mem::Source { regions, .. } => regions.iter().copied().collect(),
+    }
+}
+
+/// What holds for an engine at every moment.
+fn check_snapshot(ep: &Ep) {
+    let s = ep.conn.snapshot();
+    let depth = s.queue_depth;
+    assert!(s.credits <= depth && s.outstanding <= depth, "{s:?}");
+    assert!(s.reserved <= depth && s.granted <= depth, "{s:?}");
+    assert!(s.granted + s.outstanding <= depth, "{s:?}");
+    assert!(s.sends <= ep.conn.limits().concurrent_sends, "{s:?}");
+    assert!(s.noops <= 2 || ep.limits.version == Version::V1, "{s:?}");
+    assert!(s.sq_used < ep.limits.sq_wrs, "{s:?}");
+    assert_eq!(s.counters.bad_inputs, 0, "{s:?}");
+    assert_eq!(s.counters.bad_completions, 0, "{s:?}");
+}
+
+fn brief(action: &Action<Tx>) -> String {
+    match action {
+        Action::Finish { tx, done } => format!("Finish {} {done:?}", tx.msg),
+        Action::FinishAfterDrain { tx, done } => format!("FinishAfterDrain {} {done:?}", tx.msg),
+        Action::Deliver { hdr, kind, .. } => format!("Deliver {} {kind:?}", id_of(hdr)),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Runs one seed; panics when something is wrong.
+pub fn run(seed: u64, verbose: bool) -> Report {
+    let mut world = World::new(seed, verbose);
+    world.safety();
+    world.liveness();
+    world.shutdown();
+    world.report
+}
+
+/// Runs `count` seeds from `first` on and names the one that fails.
+pub fn seeds(first: u64, count: u64) -> Report {
+    let mut total = Report::default();
+    for seed in first..first + count {
+        let result = std::panic::catch_unwind(|| run(seed, false));
+        match result {
+            Ok(report) => total += report,
+            Err(panic) => {
+                eprintln!("seed {seed} fails; replay it with KOR_SIM_SEED={seed}");
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+    total
+}
