@@ -193,6 +193,11 @@ impl<S: Storage, T> Peer<S, T> {
         let (cause, lesson) = match meaning(cm_reason, private, attempt.version, attempt.offer) {
             Meaning::NoListener => (Cause::Unreachable, None),
             Meaning::Final => (Cause::Rejected, None),
+            Meaning::Race(lesson) => {
+                // By our rule the peer might have given way; by its own it does not.
+                self.yields = true;
+                (Cause::Rejected, Some(lesson))
+            }
             Meaning::Retry(lesson) => (Cause::Rejected, Some(lesson)),
             Meaning::Lower(lesson, offer) => {
                 // Worth knowing even if there is no retry.

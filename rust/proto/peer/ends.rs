@@ -61,7 +61,7 @@ impl<S: Storage, T> Peer<S, T> {
         self.record(req.version, req.stamp);
         let connecting = self.attempts.as_ref().iter().any(|a| a.is_connecting());
         let gives_way = self.config.tie_break.gives_way(req.peer, ni.nid);
-        if connecting && gives_way && self.races < MAX_RACES {
+        if connecting && gives_way && !self.yields && self.races < MAX_RACES {
             self.races = self.races.saturating_add(1);
             count(&mut self.counters.races);
             return reject(RejectReason::ConnRace, RefuseCause::Race);

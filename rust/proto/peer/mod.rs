@@ -305,6 +305,8 @@ pub struct Peer<S: Storage, T> {
     /// What the next attempt proposes: the lowest of our configuration and what the peer said.
     offer: Offer,
     races: u8,
+    /// The peer once told us that we lose races: it does not get CONN_RACE from us any more.
+    yields: bool,
     retries: u16,
     last_alive: Instant,
     /// The last connection ended with an error, and LNet was not told yet.
@@ -340,6 +342,7 @@ impl<S: Storage, T> Peer<S, T> {
             stamp: Stamp::UNKNOWN,
             offer,
             races: 0,
+            yields: false,
             retries: 0,
             last_alive: now,
             lost: None,

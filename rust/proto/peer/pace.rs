@@ -26,9 +26,10 @@ const SKEW: Span = Span::from_millis(250);
 
 /// Which connection request gives way when both nodes connect at the same time (section 14.7).
 ///
-/// Two nodes that use different rules may both reject, or both accept. Both cases end: the skew
-/// of [`retry_at`] and the limit [`MAX_RACES`] break the first, and the second makes two
-/// connections.
+/// Two nodes that use different rules may both reject, or both accept. Both cases end. In the
+/// first, each is told by the other that it loses; we believe that and reject no more. (The
+/// reference rejects up to [`MAX_RACES`] times; against one that does so longer, the skew of
+/// [`retry_at`] helps.) The second makes two connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TieBreak {
     /// The lower [`Nid::race_hash`], as in releases 2.16 and later.

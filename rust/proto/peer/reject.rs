@@ -52,6 +52,8 @@ pub(super) enum Meaning {
     NoListener,
     /// The peer refuses; asking again would not help.
     Final,
+    /// The peer connects to us at the same time and has the right of way.
+    Race(Lesson),
     /// Another attempt may succeed, with this lesson.
     Retry(Lesson),
     /// Another attempt may succeed, with this lesson and this lower offer.
@@ -94,9 +96,8 @@ fn consumer(reject: &Reject, version: Version, offer: Offer) -> Meaning {
             Some(_) | None => Meaning::Final,
         };
     match reject.why {
-        RejectReason::ConnRace | RejectReason::ConnStale | RejectReason::ConnUncompat => {
-            Meaning::Retry(lesson)
-        }
+        RejectReason::ConnRace => Meaning::Race(lesson),
+        RejectReason::ConnStale | RejectReason::ConnUncompat => Meaning::Retry(lesson),
         // How a version 1 peer answers a version 2 request (section 14.6).
         RejectReason::Fatal if theirs == Version::V1 && version == Version::V2 => {
             Meaning::Retry(lesson)

@@ -782,6 +782,28 @@ fn races_give_way_after_twenty() {
     assert_eq!(b.acts(), [Act::Assign(C1, 0)]);
 }
 
+/// A peer of the other rule tells us that we lose: from then on we let it in, though by our rule
+/// it would give way.
+#[test]
+fn a4_peer_of_the_other_rule() {
+    let mut cfg = config(1);
+    (cfg.ni.nid, cfg.peer) = (THEM, US);
+    let mut b = Bench::new(cfg);
+    let mut req = connreq();
+    req.peer = US;
+    b.queue();
+    let id = b.start();
+    assert_eq!(
+        why(&b.peer.handle_connreq(b.now, C1, &req)),
+        RejectReason::ConnRace
+    );
+    b.reject(id, RejectReason::ConnRace);
+    b.acts();
+    b.ok(id, AttemptEvent::Released);
+    b.start();
+    assert!(is_accept(&b.peer.handle_connreq(b.now, C1, &req)));
+}
+
 /// Without an attempt of ours there is no race; nor against a lower NID's attempt.
 #[test]
 fn no_race_without_an_attempt() {
