@@ -73,7 +73,7 @@ static int si_ctl(struct si_ni *sni, const char *what, const char *arg,
 	return -EINVAL;
 }
 
-/* The NI a command's network names, with a reference. */
+/* The NI a command's network names: the first one. */
 static struct si_ni *si_arg_ni(struct si_args *args, int n)
 {
 	const char *net = si_arg_word(args, n);
@@ -81,7 +81,7 @@ static struct si_ni *si_arg_ni(struct si_args *args, int n)
 
 	if (!net || si_parse_net(net, &id))
 		return NULL;
-	return si_ni_first(id);
+	return si_ni_use(id, NULL);
 }
 
 /* lctl peer_list|conn_list|del_peer|disconnect|debug_peer|raw NET [NID|NUMBER] */
@@ -97,7 +97,7 @@ int si_cmd_lctl(struct si_args *args, struct si_out *out)
 	rc = si_arg_done(args, out);
 	if (!rc)
 		rc = what ? si_ctl(sni, what, arg, out) : -EINVAL;
-	lnet_ni_decref(&sni->ni);
+	si_ni_unuse(sni);
 	return rc;
 }
 
@@ -120,7 +120,7 @@ int si_cmd_dev_prio(struct si_args *args, struct si_out *out)
 		spin_unlock(&si_net_lock);
 		si_out(out, "prio=%u\n", prio);
 	}
-	lnet_ni_decref(&sni->ni);
+	si_ni_unuse(sni);
 	return rc;
 }
 
@@ -196,7 +196,7 @@ int si_cmd_nl_get(struct si_args *args, struct si_out *out)
 	if (!rc)
 		si_print_keys(skb, out);
 	kfree_skb(skb);
-	lnet_ni_decref(&sni->ni);
+	si_ni_unuse(sni);
 	return rc;
 }
 
@@ -272,6 +272,6 @@ int si_cmd_nl_set(struct si_args *args, struct si_out *out)
 		rc = si_apply_keys(args, &sni->ni.ni_lnd_tunables, out, &n);
 		spin_unlock(&si_net_lock);
 	}
-	lnet_ni_decref(&sni->ni);
+	si_ni_unuse(sni);
 	return rc;
 }

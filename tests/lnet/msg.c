@@ -233,7 +233,7 @@ static void si_lnd_send(struct si_msg *m)
 
 	/* deadline and health depend on it; LNet asks at this point, locked */
 	si_lnd_timeout();
-	if (ni->ni.ni_state == LNET_NI_STATE_DELETING) {
+	if (si_ni_going(ni)) {
 		si_complete(m, -ESHUTDOWN);
 		return;
 	}
@@ -313,7 +313,7 @@ int si_send_put(struct si_ni *ni, const struct lnet_nid *target,
 	struct lnet_put *put;
 
 	if (!m)
-		return -ENOMEM;
+		return si_ni_going(ni) ? -ESHUTDOWN : -ENOMEM;
 	put = &m->msg.msg_hdr.msg.put;
 	si_set_payload(m, 0, md->md.md_length);
 	memset(&put->ack_wmd, 0xff, sizeof(put->ack_wmd));
@@ -335,7 +335,7 @@ int si_send_get(struct si_ni *ni, const struct lnet_nid *target,
 	struct lnet_get *get;
 
 	if (!m)
-		return -ENOMEM;
+		return si_ni_going(ni) ? -ESHUTDOWN : -ENOMEM;
 	get = &m->msg.msg_hdr.msg.get;
 	si_md_fill_handle(md, &get->return_wmd);
 	get->match_bits = cpu_to_le64(args->match_bits);

@@ -185,8 +185,7 @@ struct lnet_ni *lnet_nid_to_ni_addref(struct lnet_nid *nid)
 }
 EXPORT_SYMBOL(lnet_nid_to_ni_addref);
 
-/* The first NI of @net, with a reference as the LND takes them. */
-struct si_ni *si_ni_first(u32 net)
+struct si_ni *si_ni_use(u32 net, const struct lnet_nid *nid)
 {
 	struct si_ni *sni, *found = NULL;
 
@@ -194,12 +193,27 @@ struct si_ni *si_ni_first(u32 net)
 	list_for_each_entry(sni, &si_nis, link) {
 		if (!sni->visible || sni->net->net.net_id != net)
 			continue;
-		sni->refs++;
+		if (nid && !nid_same(nid, &sni->ni.ni_nid))
+			continue;
+		sni->users++;
 		found = sni;
 		break;
 	}
 	spin_unlock(&si_net_lock);
 	return found;
+}
+
+void si_ni_unuse(struct si_ni *sni)
+{
+	spin_lock(&si_net_lock);
+	if (!--sni->users)
+		wake_up(&sni->idle);
+	spin_unlock(&si_net_lock);
+}
+
+bool si_ni_going(const struct si_ni *sni)
+{
+	return READ_ONCE(sni->ni.ni_state) == LNET_NI_STATE_DELETING;
 }
 
 /* ------------------------------------------------------------------- peers */
@@ -574,6 +588,16 @@ static void si_ni_stop(struct si_ni *sni)
 		si_violation(ni_held, "private data still set");
 }
 
+static bool si_ni_idle(struct si_ni *sni)
+{
+	bool idle;
+
+	spin_lock(&si_net_lock);
+	idle = !sni->msgs && !sni->refs && !sni->users;
+	spin_unlock(&si_net_lock);
+	return idle;
+}
+
 /* Marks the NI as going and waits for the LND to let go of it. */
 static int si_ni_retire(struct si_ni *sni)
 {
@@ -586,9 +610,7 @@ static int si_ni_retire(struct si_ni *sni)
 	spin_unlock(&sni->lock);
 	spin_unlock(&si_net_lock);
 	si_purge_delayed(sni);
-	if (wait_event_idle_timeout(sni->idle,
-				    !READ_ONCE(sni->msgs) && !READ_ONCE(sni->refs),
-				    wait)) {
+	if (wait_event_idle_timeout(sni->idle, si_ni_idle(sni), wait)) {
 		cancel_delayed_work_sync(&sni->delay);
 		return 0;
 	}
@@ -760,10 +782,10 @@ static void si_ni_print(struct seq_file *s, struct si_ni *sni)
 	struct si_peer *p;
 	int i;
 
-	seq_printf(s, "nid=%s if=%s state=%s fatal=%d refs=%d msgs=%d dev_cpt=%d ncpts=%d peer_timeout=%d peer_credits=%d peer_buffer_credits=%d credits=%d\n",
+	seq_printf(s, "nid=%s if=%s state=%s fatal=%d refs=%d users=%d msgs=%d dev_cpt=%d ncpts=%d peer_timeout=%d peer_credits=%d peer_buffer_credits=%d credits=%d\n",
 		   libcfs_nidstr(&sni->ni.ni_nid), sni->ni.ni_interface ?: "-",
 		   states[sni->ni.ni_state], atomic_read(&sni->ni.ni_fatal_error_on),
-		   sni->refs, sni->msgs, sni->ni.ni_dev_cpt, sni->ni.ni_ncpts,
+		   sni->refs, sni->users, sni->msgs, sni->ni.ni_dev_cpt, sni->ni.ni_ncpts,
 		   t->lct_peer_timeout, t->lct_peer_tx_credits,
 		   t->lct_peer_rtr_credits, t->lct_max_tx_credits);
 	spin_lock(&sni->lock);

@@ -289,6 +289,7 @@ struct si_ni {
 	bool			visible;	/* findable by NID */
 	bool			stuck;		/* refused, but the LND kept it */
 	int			refs;		/* the LND's, under si_net_lock */
+	int			users;		/* commands, under si_net_lock */
 	int			msgs;		/* under si_net_lock */
 	wait_queue_head_t	idle;
 	spinlock_t		lock;		/* everything below */
@@ -311,8 +312,11 @@ bool si_ni_known(struct lnet_ni *ni, const char *what);
 int si_ni_hold(struct si_ni *sni);
 void si_ni_release(struct si_ni *sni);
 struct si_peer *si_peer_find(struct si_ni *sni, const struct lnet_nid *nid);
-/* The first NI of @net, or the one of @nid; an LND-style reference is taken. */
-struct si_ni *si_ni_first(u32 net);
+/* The first NI of @net, or that of @nid; it stays until si_ni_unuse(). */
+struct si_ni *si_ni_use(u32 net, const struct lnet_nid *nid);
+void si_ni_unuse(struct si_ni *sni);
+/* Commands end themselves then: net del waits for them. */
+bool si_ni_going(const struct si_ni *sni);
 unsigned int si_lnd_timeout(void);
 int si_nis_show(struct seq_file *s, void *unused);
 bool si_ni_any(void);

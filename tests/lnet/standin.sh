@@ -22,15 +22,20 @@ si_value() { tr -s ' ' '\n' | awk -F= -v key="$1" '$1 == key { print $2; exit }'
 si_check() { si_value "$1" <$SI/checks; }
 si_stat() { si_value "$1" <$SI/stats; }
 
+# How many messages the other node's sinks must have verified since: its sink_ok.
+SI_PUTS=0
+
 # si_row LABEL COMMAND...: run a put, get or ping and make a line of the demo's table of it.
 si_row() {
-	local label=$1 out ok=0
+	local label=$1 out ok=0 put=no
 	shift
+	case " $* " in *" drop=1 "*) ;; " put "*) put=yes ;; esac
 	out=$(si "$@") || ok=1
 	set -- "$(si_value size <<<"$out")" "$(si_value count <<<"$out")" \
 		"$(si_value kib_per_s <<<"$out")" "$(si_value p50_us <<<"$out")" \
 		"$(si_value p99_us <<<"$out")" "$(si_value errors <<<"$out")"
 	row "$label" "$1" "$2" "$(awk -v k="$3" 'BEGIN { printf "%.1f", k / 1024 }')" "$4" "$5" "$6"
+	[ "$put" = no ] || SI_PUTS=$((SI_PUTS + $(si_value ok <<<"$out")))
 	[ $ok -eq 0 ] || echo "$out"
 	return $ok
 }

@@ -188,7 +188,9 @@ static bool si_op_done(struct si_run *run, struct si_op *op)
 
 	spin_lock(&op->lock);
 	done = op->sent;
-	if (run->kind != SI_KIND_PUT)
+	if (run->nomatch)
+		done = done && op->replied;
+	else if (run->kind != SI_KIND_PUT)
 		done = done && (op->replied || op->send_status);
 	else if (run->ack)
 		done = done && (op->acked || op->send_status);
@@ -197,15 +199,13 @@ static bool si_op_done(struct si_run *run, struct si_op *op)
 }
 
 /* A GET that nothing matches: fails, or is never answered, and moves no byte. */
-static int si_judge_nomatch(struct si_run *run, struct si_op *op)
+static int si_judge_nomatch(struct si_run *run, struct si_op *op, bool done)
 {
-	if (!op->sent)
+	/* an LND that still has a message for it has not made up its mind */
+	if (!op->sent || (!done && refcount_read(&op->md.refs) > 1))
 		return -ETIMEDOUT;
 	if (op->replied && !op->reply_status)
 		return -EBADMSG;
-	/* an LND that has the buffer may still be at it: nothing to look at */
-	if (!op->replied && op->send_status)
-		return 0;
 	if (run->verify)
 		return si_buf_check(op->md.buf, 0, 0, 0, 0, "GET without a match");
 	return 0;
@@ -239,9 +239,9 @@ static int si_judge(struct si_run *run, struct si_op *op,
 		    const struct si_shot *shot, bool done)
 {
 	if (run->nomatch)
-		return si_judge_nomatch(run, op);
+		return si_judge_nomatch(run, op, done);
 	if (!done)
-		return -ETIMEDOUT;
+		return si_ni_going(run->ni) ? -ESHUTDOWN : -ETIMEDOUT;
 	if (run->kind != SI_KIND_PUT)
 		return si_judge_get(run, op, shot);
 	if (op->send_status)
@@ -293,6 +293,21 @@ static void si_record(struct si_run *run, const struct si_shot *shot,
 	spin_unlock(&run->lock);
 }
 
+/* True when all of @op happened; false when time is up or the NI goes away. */
+static bool si_wait(struct si_run *run, struct si_op *op)
+{
+	ktime_t end = ktime_add_ms(ktime_get(), run->timeout_ms);
+	s64 left = run->timeout_ms;
+
+	while (left > 0 && !si_ni_going(run->ni)) {
+		if (wait_event_idle_timeout(op->wq, si_op_done(run, op),
+					    msecs_to_jiffies(min(left, 100))))
+			return true;
+		left = ktime_ms_delta(end, ktime_get());
+	}
+	return si_op_done(run, op);
+}
+
 static void si_one(struct si_run *run, u64 n)
 {
 	struct si_shot shot = { .n = n };
@@ -313,8 +328,7 @@ static void si_one(struct si_run *run, u64 n)
 	if (rc) {
 		si_record(run, &shot, NULL, rc, 0);
 	} else {
-		done = wait_event_idle_timeout(op->wq, si_op_done(run, op),
-					       msecs_to_jiffies(run->timeout_ms));
+		done = si_wait(run, op);
 		ns = ktime_to_ns(ktime_sub(ktime_get(), start));
 		/* what is late must not find this operation any more */
 		si_md_unlink(&op->md);
@@ -331,7 +345,7 @@ static int si_worker(void *data)
 	u64 n;
 
 	while ((n = atomic64_inc_return(&run->next) - 1) < run->count) {
-		if (ktime_after(ktime_get(), run->deadline))
+		if (ktime_after(ktime_get(), run->deadline) || si_ni_going(run->ni))
 			break;
 		si_one(run, n);
 	}
@@ -464,24 +478,18 @@ static int si_run_parse(struct si_run *run, struct si_args *args)
 	return rc;
 }
 
-/* An LND-style reference on the NI to send from. */
 static int si_run_find_ni(struct si_run *run, struct si_args *args)
 {
 	const char *text = si_arg_str(args, "ni");
 	struct lnet_nid nid;
-	struct lnet_ni *ni;
 
-	if (!text) {
-		run->ni = si_ni_first(LNET_NID_NET(&run->target));
-		return run->ni ? 0 : -ENETUNREACH;
-	}
-	if (si_parse_nid(text, &nid))
+	if (text && si_parse_nid(text, &nid))
 		return -EINVAL;
-	ni = lnet_nid_to_ni_addref(&nid);
-	if (!ni)
-		return -ENETUNREACH;
-	run->ni = si_ni_of(ni);
-	return 0;
+	if (text)
+		run->ni = si_ni_use(LNET_NID_NET(&nid), &nid);
+	else
+		run->ni = si_ni_use(LNET_NID_NET(&run->target), NULL);
+	return run->ni ? 0 : -ENETUNREACH;
 }
 
 static unsigned int si_run_portal(struct si_run *run)
@@ -538,7 +546,7 @@ int si_cmd_traffic(struct si_args *args, struct si_out *out)
 		rc = rc ?: si_run_all(run, out);
 	}
 	if (run->ni)
-		lnet_ni_decref(&run->ni->ni);
+		si_ni_unuse(run->ni);
 	kvfree(run->samples);
 	kfree(run);
 	return rc;

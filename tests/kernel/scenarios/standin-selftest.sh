@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 # timeout: 120
+# fast
 # The LNet stand-in alone, over a driver that stays in memory: its traffic arrives, and each of
 # its checks fires when the driver breaks the rule. No node needs the other.
 
@@ -86,6 +87,23 @@ credits() {
 	[ -z "$(grep 'peer=' $SI/nis | grep -v ' credits=8 ')" ] || fail "credits are missing"
 }
 
+# NIs are deleted under traffic: nothing hangs, and everything is accounted for.
+deletion() {
+	local began=$SECONDS
+	si put $B size=65536 count=100000 conc=8 ack=1 >"$RUN/traffic.$NODE" &
+	si put $B size=100 count=100000 conc=2 ack=1 delay_ms=30000 >/dev/null &
+	nap 1
+	run si net del o2ib0 >/dev/null
+	wait || true
+	[ $((SECONDS - began)) -lt 10 ] || fail "deletion under traffic took $((SECONDS - began)) s"
+	[ "$(si_value ok <"$RUN/traffic.$NODE")" -gt 0 ] || fail "there was no traffic to delete under"
+	[ "$(si_stat rx_drop_purged)" -gt 0 ] || fail "no delayed message was purged"
+	expect "live messages" "$(si_stat msgs_live)" 0
+	no_violations "deletion under traffic"
+	run rmmod lnd_loop
+	run rmmod lnet_standin
+}
+
 # bad NUMBER CHECK COMMAND...: with the driver breaking that rule the check must count.
 bad() {
 	local number=$1 check=$2
@@ -136,7 +154,7 @@ traffic
 refused
 tunables
 credits
-stop
+deletion
 ok "traffic"
 bad_all
 bad_ends
