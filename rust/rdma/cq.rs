@@ -67,6 +67,11 @@ pub(crate) struct CqEvents {
 }
 
 impl<T> CqData<T> {
+    /// What was given to [`Cq::new`].
+    pub(crate) fn owner(&self) -> &T {
+        &self.owner
+    }
+
     /// Takes what the asynchronous handlers noted. Any context.
     pub(crate) fn take_events(&self) -> CqEvents {
         CqEvents {
