@@ -115,7 +115,7 @@ struct kor_lnd_ops {
 	/* An error means that @s->msg is LNet's again, untouched. */
 	int (*send)(void *ctx, void *data, const struct kor_send *s);
 	/* Consumes @rx, the handle that was given to kor_lnet_parse(). */
-	void (*recv)(void *ctx, void *data, void *rx, const struct kor_recv *r);
+	void (*recv)(void *ctx, void *rx, const struct kor_recv *r);
 	u32 (*dev_prio)(void *ctx, void *data, u32 dev_idx);
 	int (*timeout)(void *ctx);
 	int (*tun_defaults)(void *ctx, struct kor_tunables *t);

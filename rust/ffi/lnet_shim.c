@@ -265,7 +265,7 @@ static int kor_lnd_recv(struct lnet_ni *ni, void *private, struct lnet_msg *msg,
 		r.sink.length = iov_iter_count(to);
 	}
 	/* The driver finalizes the message in every case, so there is no error. */
-	kor_ops->recv(kor_ctx, ni->ni_data, private, &r);
+	kor_ops->recv(kor_ctx, private, &r);
 	return 0;
 }
 

@@ -94,7 +94,9 @@ pub(crate) trait Lnd: Send + Sync + Sized + 'static {
 
     /// Says what becomes of the message in the receive slot `rx`. The slot is the driver's again
     /// in every case, and a message that matched must be finalized like any other.
-    fn recv(&self, net: ArcBorrow<'_, Self::Net>, rx: RxHandle<Self::Conn>, msg: Received);
+    ///
+    /// May be called before `startup` has returned, if the driver accepts connections that early.
+    fn recv(&self, rx: RxHandle<Self::Conn>, msg: Received);
 
     /// Preference of the NI for GPU `dev_idx`, see [`gpu_priority`]. Must not sleep or lock.
     fn dev_prio(&self, net: ArcBorrow<'_, Self::Net>, dev_idx: u32) -> u32;
@@ -361,20 +363,15 @@ impl<L: Lnd> Adapter<L> {
     /// # Safety
     ///
     /// Called by the shim.
-    unsafe extern "C" fn recv(
-        ctx: *mut c_void,
-        data: *mut c_void,
-        rx: *mut c_void,
-        r: *const ffi::Recv,
-    ) {
+    unsafe extern "C" fn recv(ctx: *mut c_void, rx: *mut c_void, r: *const ffi::Recv) {
         // SAFETY: the shim passes a structure of its own.
         let r = unsafe { &*r };
         let mut sink = r.sink;
         sink.length = sink.length.min(r.rlen);
         // SAFETY: LNet gives the message to us; it says the same as `r` about it.
         let msg = unsafe { Message::from_raw(r.msg, r.source, sink) };
-        let (Some(data), Some(rx)) = (NonNull::new(data), NonNull::new(rx)) else {
-            // Only a message that is not ours can have neither; there is nothing to release.
+        let Some(rx) = NonNull::new(rx) else {
+            // Not from our parse; there is no slot to release.
             if let Some(msg) = msg {
                 msg.finalize(EIO.to_errno(), super::Health::LocalError);
             }
@@ -387,10 +384,8 @@ impl<L: Lnd> Adapter<L> {
         };
         // SAFETY: `rx` is what `NiHandle::<L>::parse` passed, and LNet calls this once for it.
         let rx = unsafe { RxHandle::<L::Conn>::from_raw(rx) };
-        // SAFETY: whoever receives a message holds the NI.
-        let net = unsafe { net_of::<L>(data) };
         // SAFETY: called by the shim.
-        unsafe { Self::lnd(ctx) }.recv(net, rx, received);
+        unsafe { Self::lnd(ctx) }.recv(rx, received);
     }
 
     /// # Safety
