@@ -4,6 +4,7 @@
 
 mod ffi;
 mod kx;
+mod lnet;
 mod rdma;
 
 use kernel::prelude::*;
