@@ -36,6 +36,12 @@ enum loop_bad {
 	LOOP_REPLY_LEFT,	/* leave a reply message behind */
 	LOOP_FUTURE,		/* a life sign from the future */
 	LOOP_SECOND,		/* register a second driver */
+	LOOP_PUT_NI,		/* drop an NI reference twice */
+	LOOP_STATUS,		/* finalize with a positive status */
+	LOOP_FLAG,		/* parse an ACK as an RDMA request */
+	LOOP_REPLY_TO_PUT,	/* create a reply message for a PUT */
+	LOOP_STALE_NI,		/* name an NI that never was */
+	LOOP_QUEUED,		/* finalize what LNet is finalizing */
 };
 
 static int bad;
@@ -67,7 +73,7 @@ static void loop_finalize(struct lnet_msg *msg, int rc, enum lnet_msg_hstatus hs
 		msg->msg_kiov[0].bv_len--;
 	if (READ_ONCE(bad) == LOOP_ATOMIC)
 		local_irq_disable();
-	lnet_finalize(msg, rc);
+	lnet_finalize(msg, READ_ONCE(bad) == LOOP_STATUS ? 1 : rc);
 	if (READ_ONCE(bad) == LOOP_ATOMIC)
 		local_irq_enable();
 	if (READ_ONCE(bad) == LOOP_TWICE)
@@ -180,6 +186,13 @@ static int loop_recv(struct lnet_ni *ni, void *private, struct lnet_msg *msg,
 	return READ_ONCE(bad) == LOOP_POSITIVE ? 1 : 0;
 }
 
+static int loop_flag(const struct loop_item *item, const struct lnet_hdr *hdr)
+{
+	if (READ_ONCE(bad) == LOOP_FLAG && hdr->type == LNET_MSG_ACK)
+		return 1;
+	return item->rdma;
+}
+
 static void loop_work(struct work_struct *work)
 {
 	struct loop_item *item = container_of(work, struct loop_item, work);
@@ -207,9 +220,11 @@ static void loop_work(struct work_struct *work)
 		item->msg = NULL;
 		loop_finalize(msg, 0, LNET_MSG_STATUS_OK);
 	}
-	if (lnet_parse(dst, &hdr, &from, item, item->rdma) < 0)
+	if (lnet_parse(dst, &hdr, &from, item, loop_flag(item, &hdr)) < 0)
 		loop_fail(item, -EPROTO, LNET_MSG_STATUS_REMOTE_ERROR);
 	lnet_ni_decref(dst);
+	if (READ_ONCE(bad) == LOOP_PUT_NI)
+		lnet_ni_decref(dst);
 }
 
 static int loop_prepare(struct loop_item *item, struct lnet_msg *msg)
@@ -232,6 +247,23 @@ static int loop_prepare(struct loop_item *item, struct lnet_msg *msg)
 	return 0;
 }
 
+/* Breaks a rule at the time of sending; true if @msg is gone after that. */
+static bool loop_send_badly(struct lnet_ni *ni, struct lnet_msg *msg)
+{
+	static struct lnet_ni never;
+
+	if (READ_ONCE(bad) == LOOP_REPLY_TO_PUT && msg->msg_type == LNET_MSG_PUT)
+		lnet_create_reply_msg(ni, msg);
+	if (READ_ONCE(bad) == LOOP_STALE_NI)
+		lnet_ni_addref(&never);
+	if (READ_ONCE(bad) != LOOP_QUEUED || msg->msg_type != LNET_MSG_ACK)
+		return false;
+	/* an ACK is sent while the PUT is being finalized: it has to queue */
+	lnet_finalize(msg, 0);
+	lnet_finalize(msg, 0);
+	return true;
+}
+
 static int loop_send(struct lnet_ni *ni, void *private, struct lnet_msg *msg)
 {
 	bool get = msg->msg_type == LNET_MSG_GET;
@@ -240,6 +272,8 @@ static int loop_send(struct lnet_ni *ni, void *private, struct lnet_msg *msg)
 	struct loop_item *item;
 	int rc;
 
+	if (loop_send_badly(ni, msg))
+		return 0;
 	item = kzalloc_flex(*item, data, rdma ? 0 : msg->msg_len, GFP_NOFS);
 	if (!item)
 		return -ENOMEM;

@@ -269,6 +269,14 @@ static void si_count_errno(struct si_run *run, int err)
 	}
 }
 
+static unsigned int si_moved(struct si_run *run, const struct si_shot *shot,
+			     const struct si_op *op)
+{
+	if (run->drop || run->nomatch)
+		return 0;
+	return run->kind == SI_KIND_PING ? op->reply_len : shot->want;
+}
+
 static void si_record(struct si_run *run, const struct si_shot *shot,
 		      struct si_op *op, int rc, s64 ns)
 {
@@ -284,7 +292,7 @@ static void si_record(struct si_run *run, const struct si_shot *shot,
 			run->timeouts++;
 	} else {
 		run->ok++;
-		run->bytes += shot->want;
+		run->bytes += si_moved(run, shot, op);
 	}
 	if (op && op->sent)
 		run->health[op->hstatus < LNET_MSG_STATUS_END ? op->hstatus : 0]++;

@@ -6,7 +6,7 @@
 # its checks fires when the driver breaks the rule. No node needs the other.
 
 # shellcheck source=tests/lnet/standin.sh
-. "$here/../lnet/standin.sh"
+. "$TREE/tests/lnet/standin.sh"
 
 A=10.9.0.1@o2ib B=10.9.0.2@o2ib
 BAD=/sys/module/lnd_loop/parameters/bad
@@ -133,10 +133,22 @@ bad_all() {
 	bad 12 kiov_changed put $B size=10
 	bad 13 reply_left get $B size=5000
 	bad 14 notify_time put $B size=10
+	bad 16 ni_refs put $B size=10
+	bad 17 finalize_status put $B size=10
+	bad 18 parse_args put $B size=10 ack=1
+	bad 19 reply_request put $B size=10
+	bad 20 ni_stale put $B size=10
+	bad 21 finalize_owner put $B size=10 ack=1 timeout_ms=100
 }
 
-# These leave something behind that has to be cleared away.
+# These leave something behind that only switching off clears away.
 bad_ends() {
+	load_standin
+	run insmod "$KO/lnd_loop.ko" bad=15
+	[ "$(si_check registration)" -gt 0 ] || fail "a second driver did not count"
+	run rmmod lnd_loop
+	run rmmod lnet_standin
+
 	load_standin del_timeout=1
 	run insmod "$KO/lnd_loop.ko" bad=7
 	run si net add o2ib0 nid=$A >/dev/null
@@ -146,7 +158,10 @@ bad_ends() {
 	run_fails si net add o2ib1 nid=10.9.0.3@o2ib1 >/dev/null
 	[ "$(si_check startup)" -gt 0 ] || fail "unset tunables did not count"
 	echo 2 >$BAD
-	si put $A size=10 timeout_ms=100 >/dev/null || true
+	run si net add o2ib2 nid=10.9.0.4@o2ib2 >/dev/null
+	si put 10.9.0.4@o2ib2 size=10 timeout_ms=100 >/dev/null || true
+	run_fails si net del o2ib2 >/dev/null
+	[ "$(si_check finalize_missing)" -gt 0 ] || fail "a lost message did not count"
 }
 
 start ncpts=3
