@@ -304,8 +304,7 @@ impl SendWr {
         wr.sg_list = sges.cast();
         wr.num_sge = num_sge.into();
         wr.opcode = opcode;
-        // Flags are small positive numbers; C keeps them in an int.
-        wr.send_flags = flags as i32;
+        wr.send_flags = flags;
         wr
     }
 
@@ -352,7 +351,7 @@ impl SendWr {
                 ),
                 mr,
                 key,
-                // As for the flags.
+                // A small positive number; C keeps it in an int.
                 access: access as i32,
             },
         }

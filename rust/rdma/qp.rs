@@ -3,7 +3,7 @@
 //! Queue pairs.
 //!
 //! ```text
-//!   CmId::create_qp() --> Qp<T, Live> -- to_error() --> Qp<T, Failed> --> dropped
+//!   CmId::create_qp() --> Qp<T, Live> -- into_error() --> Qp<T, Failed> --> dropped
 //! ```
 //!
 //! A connection keeps its QP under its lock. To shut it down, the owner takes the `Qp<T, Live>` out
@@ -164,7 +164,7 @@ impl<T: Send + Sync + 'static> Qp<T, Live> {
     ///
     /// With the QP: what the provider returns. Dropping the QP is then the way to end what is
     /// posted.
-    pub(crate) fn to_error(self) -> core::result::Result<Qp<T, Failed>, (Error, Self)> {
+    pub(crate) fn into_error(self) -> core::result::Result<Qp<T, Failed>, (Error, Self)> {
         // SAFETY: By the type invariant.
         let rc = unsafe { verbs::qp_to_error(self.parts.raw.as_ptr()) };
         if rc < 0 {
