@@ -329,7 +329,7 @@ impl<S: Storage, T> Peer<S, T> {
         }
         self.retries = 0;
         self.queue.fail_all(cause.outcome_waiting().into());
-        self.report_down(cause);
+        self.report_down(self.lost.unwrap_or(cause));
     }
 
     /// Has LNet told that the peer is down, once per loss.

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::proto::{
     conn::EstInfo,
+    errno::ECONNRESET,
     passive::{
         ConnReq,
         Refusal,
@@ -175,8 +176,9 @@ impl<S: Storage, T> Peer<S, T> {
         }
         if self.is_other(info.version, info.peer_stamp) {
             count(&mut self.counters.stale);
-            self.close_other(info.version, info.peer_stamp, false);
         }
+        // Also when a reject told us before that the peer has restarted.
+        self.close_other(info.version, info.peer_stamp, false);
         self.record(info.version, info.peer_stamp);
         let agreed = Offer {
             queue_depth: info.queue_depth,
@@ -209,7 +211,13 @@ impl<S: Storage, T> Peer<S, T> {
         conn.close = None;
         match was {
             State::Accepting { .. } => self.accept_failed(now, cause),
-            State::Opening { slot } => self.fail_attempt(slot, cause, None),
+            State::Opening { slot } => {
+                let cause = match cause {
+                    Cause::Disconnected => Cause::ConnectFailed(ECONNRESET),
+                    other => other,
+                };
+                self.fail_attempt(slot, cause, None);
+            }
             State::Up | State::Leaving => self.conn_lost(now, cause),
             // We had given it up already.
             State::Closing | State::Free => {}

@@ -440,3 +440,106 @@ fn random_schedules() {
     println!("{ended} messages, {attempts} attempts");
     assert!(ended > 0 && attempts > 0);
 }
+
+impl World {
+    /// The steps of [`short_schedules`], each without chance.
+    fn fixed_step(&mut self, step: u32) {
+        let oldest = self.attempts.keys().next().copied();
+        let race = reject_bytes(Version::V2, RejectReason::ConnRace, Stamp(1), 128, 257);
+        let conn = self.new_conn();
+        match (step, oldest) {
+            (0, _) => self.submit(),
+            (1, Some(id)) if !self.attempts[&id] => {
+                let claim = self
+                    .peer
+                    .handle_attempt(self.now, id, AttemptEvent::Connected(conn));
+                assert_eq!(claim, Claim::Taken);
+                self.attempts.remove(&id);
+                self.conns.insert(conn, Conn::new(Some(slot(id))));
+            }
+            (2, Some(id)) => {
+                let _ = self.peer.handle_attempt(self.now, id, rejected(&race));
+            }
+            (3, Some(id)) => {
+                let _ = self
+                    .peer
+                    .handle_attempt(self.now, id, AttemptEvent::Unreachable);
+            }
+            (4, Some(id)) if self.attempts[&id] => {
+                let claim = self
+                    .peer
+                    .handle_attempt(self.now, id, AttemptEvent::Released);
+                assert_eq!(claim, Claim::Taken);
+                self.attempts.remove(&id);
+            }
+            (5 | 6, _) => {
+                let mut req = connreq();
+                req.stamp = Stamp(u64::from(step - 4));
+                let verdict = self.peer.handle_connreq(self.now, conn, &req);
+                if let Verdict::Accept { .. } = verdict {
+                    self.conns.insert(conn, Conn::new(None));
+                }
+            }
+            (7..=9, _) => self.fixed_conn_step(step),
+            (10, _) => self.pass(),
+            (11, _) => self.peer.delete(Cause::Deleted),
+            _ => {}
+        }
+        self.drain();
+    }
+
+    fn fixed_conn_step(&mut self, step: u32) {
+        let oldest = self.conns.iter_mut().find(|(_, conn)| match step {
+            7 => !conn.up && !conn.closed,
+            8 => !conn.closed,
+            _ => conn.closed,
+        });
+        let Some((id, conn)) = oldest else { return };
+        let id = *id;
+        match step {
+            7 => {
+                let mut info = est();
+                info.peer_stamp = Stamp(1);
+                if self.peer.handle_established(self.now, id, &info).is_ok() {
+                    (conn.up, conn.slot) = (true, None);
+                    self.downs = 0;
+                }
+            }
+            8 => {
+                conn.closed = true;
+                self.peer
+                    .handle_closed(self.now, id, Cause::Timeout, self.now);
+            }
+            _ => {
+                self.conns.remove(&id);
+                self.peer.handle_gone(self.now, id);
+            }
+        }
+    }
+}
+
+/// All schedules of a few steps, each brought to its end.
+#[test]
+fn short_schedules() {
+    const STEPS: u32 = 12;
+    for (conns_per_peer, len) in [(1, 5), (2, 4)] {
+        for schedule in 0..STEPS.pow(len) {
+            let mut world = World::new(0);
+            world.refusing = false;
+            world.peer = peer(config(conns_per_peer), world.now);
+            let steps: Vec<_> = (0..len)
+                .map(|at| schedule / STEPS.pow(at) % STEPS)
+                .collect();
+            world.submit();
+            world.drain();
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                for step in &steps {
+                    world.fixed_step(*step);
+                }
+                world.idle = false;
+                world.finish();
+            }));
+            assert!(result.is_ok(), "{conns_per_peer} attempts, steps {steps:?}");
+        }
+    }
+}

@@ -922,6 +922,54 @@ fn new_incarnation_found_by_an_attempt() {
     assert_eq!(b.send().0, C2);
 }
 
+/// The end of a connection whose CONNACK was being judged is the end of the attempt.
+#[test]
+fn connection_that_never_opens() {
+    for (cause, status) in [
+        (Cause::Disconnected, ECONNRESET),
+        (
+            Cause::Protocol(ko2iblnd_host::proto::cause::Violation::BadConnAck),
+            ECONNABORTED,
+        ),
+    ] {
+        let mut b = Bench::new(config(1));
+        b.queue();
+        let id = b.start();
+        b.ok(id, AttemptEvent::Connected(C1));
+        b.peer.handle_closed(b.now, C1, cause, b.now);
+        let acts = b.acts();
+        let [Act::Fail(0, failed), Act::Down(_)] = acts[..] else {
+            panic!("{acts:?}");
+        };
+        assert_eq!(failed.status, -status);
+        b.queue();
+        assert_eq!(b.acts(), [], "its resources are still there");
+        b.peer.handle_gone(b.now, C1);
+        b.start();
+    }
+}
+
+/// A reject tells of the restart first; the old connections are closed when the new one is up.
+#[test]
+fn restart_known_from_a_reject() {
+    let mut b = Bench::new(config(2));
+    b.queue();
+    let ids = b.starts();
+    let private = reject_bytes(Version::V2, RejectReason::ConnStale, Stamp(4711), 128, 257);
+    b.ok(ids[0], rejected(&private));
+    b.acts();
+    // Accepted before the restart, established after it.
+    b.establish(ids[1], C1);
+    b.acts();
+    b.ok(ids[0], AttemptEvent::Released);
+    let id = b.start();
+    b.ok(id, AttemptEvent::Connected(C2));
+    let mut info = est();
+    info.peer_stamp = Stamp(4711);
+    assert_eq!(b.peer.handle_established(b.now, C2, &info), Ok(()));
+    assert_eq!(b.acts(), [Act::Close(C1, Cause::NewIncarnation)]);
+}
+
 /// A stale dststamp costs one rejected attempt.
 #[test]
 fn stale_reject_teaches_the_incarnation() {
