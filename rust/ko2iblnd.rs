@@ -4,23 +4,40 @@
 
 mod ffi;
 mod kx;
+mod lnd;
 mod lnet;
+mod proto;
 mod rdma;
+mod wire;
 
 use kernel::prelude::*;
 
 module! {
-    type: Ko2iblnd,
+    type: Module,
     name: "ko2iblnd",
     authors: ["The ko2iblnd-rs developers"],
     description: "LNet network driver over RDMA verbs",
     license: "GPL",
 }
 
-struct Ko2iblnd;
+/// The module. Fields are dropped in this order: LNet forgets the driver first.
+struct Module {
+    _registration: lnet::Registration<lnd::Ko2iblnd>,
+    _files: Pin<KBox<lnd::Files>>,
+    _leaks: lnd::LeakCheck,
+    _room: rdma::Room,
+}
 
-impl kernel::Module for Ko2iblnd {
+impl kernel::Module for Module {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        Ok(Self)
+        let room = rdma::Room::new()?;
+        let lnd = lnd::Ko2iblnd::new()?;
+        let files = KBox::pin_init(lnd::Files::new(lnd.clone()), GFP_KERNEL)?;
+        Ok(Self {
+            _registration: lnet::Registration::new(lnd)?,
+            _files: files,
+            _leaks: lnd::LeakCheck,
+            _room: room,
+        })
     }
 }

@@ -48,6 +48,7 @@ errnos! {
     ENODATA = 61, "No data available.";
     EPROTO = 71, "Protocol error.";
     EAFNOSUPPORT = 97, "Address family not supported.";
+    EOPNOTSUPP = 95, "Operation not supported.";
     EADDRINUSE = 98, "Address already in use.";
     EADDRNOTAVAIL = 99, "Cannot assign requested address.";
     ENETDOWN = 100, "Network is down.";

@@ -15,7 +15,12 @@ mod ratelimit;
 mod runqueue;
 mod storage;
 
-pub(crate) use crate::ffi::types::Node;
+pub(crate) use crate::ffi::types::{
+    Cpt,
+    Kiov,
+    Net,
+    Node, //
+};
 pub(crate) use clock::{
     monotonic_ns,
     monotonic_secs,

@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One connection: the engine, the queue pair it drives, and the buffers of both.
+//!
+//! The lock of a connection protects engine, QP and send buffers. Whatever touches the QP is posted
+//! under it, in the engine's order; everything else is done after unlock, by the scheduler thread
+//! that the connection belongs to ([`exec`](super::exec)) or by connd. Nothing is locked inside it.
+//!
+//! A receive buffer belongs to the device while it is posted, then to the scheduler thread, then to
+//! LNet if it holds a message for it. The engine says which, so the buffers need no lock.
+
+use super::{
+    dev::Hca,
+    ni::Hold,
+    now,
+    peer::Peer,
+    post,
+    sched::Queue,
+    stats::{
+        Counted,
+        Event,
+        Live, //
+    },
+    storage::KernelStorage,
+    table::Key,
+    tx::Tx,
+    Driver, //
+};
+use crate::{
+    kx::Node,
+    lnet::{
+        self,
+        RxOwner,
+        RxTag, //
+    },
+    proto::{
+        conn::{
+            Conn as Engine,
+            Delivery,
+            Role, //
+        },
+        ConnId,
+        Instant,
+        Limits,
+        NiTunables,
+        RxId, //
+    },
+    rdma::{
+        CmId,
+        Cq,
+        CqNotify,
+        DmaBuf,
+        Failed,
+        FromDevice,
+        Live as QpLive,
+        Qp,
+        QpCaps,
+        RecvChain,
+        SendChain,
+        ToDevice, //
+    },
+    wire::{
+        Identity,
+        MSG_SIZE, //
+    },
+};
+use kernel::{
+    list::{
+        impl_list_arc_safe,
+        impl_list_item,
+        AtomicTracker,
+        ListLinks,
+        TryNewListArc, //
+    },
+    new_spinlock,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            AtomicFlag,
+            Full,
+            Relaxed, //
+        },
+        Arc,
+        SpinLock, //
+    }, //
+};
+
+/// Bytes of a send slot: enough for every message without payload.
+const SLOT_SIZE: u32 = 256;
+
+/// A receive buffer.
+struct RxBuf {
+    buf: DmaBuf<FromDevice>,
+    /// Bytes that the last receive brought.
+    len: Atomic<u32>,
+    /// For LNet to hold on to it.
+    tag: RxTag,
+}
+
+/// The queue pair, as far as it has come.
+pub(crate) enum QpSlot {
+    /// Taken out by connd, or gone.
+    None,
+    /// Usable.
+    Live(Qp<Key, QpLive>),
+    /// In the error state, for the sentinels.
+    Failed(Qp<Key, Failed>),
+}
+
+/// What the lock of a [`Conn`] protects.
+pub(crate) struct ConnInner {
+    pub(crate) engine: Engine<KernelStorage, KBox<Tx>>,
+    pub(crate) qp: QpSlot,
+    /// Buffers for messages to be sent.
+    pub(crate) slots: KVVec<DmaBuf<ToDevice>>,
+    pub(crate) sends: SendChain,
+    pub(crate) recvs: RecvChain,
+    /// What LNet was given, by receive buffer.
+    delivered: KVVec<Option<Delivery>>,
+}
+
+/// What connd is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// Tell the CM that traffic has arrived.
+    NotifyEstablished,
+    /// Disconnect and move the QP to the error state.
+    Disconnect,
+    /// Destroy the QP as it is.
+    DestroyQp,
+    /// Take everything down.
+    Drained,
+}
+
+impl Wish {
+    /// In the order in which they are to be seen to.
+    pub(crate) const ALL: [Self; 4] = [
+        Self::NotifyEstablished,
+        Self::Disconnect,
+        Self::DestroyQp,
+        Self::Drained,
+    ];
+}
+
+/// A connection.
+#[pin_data]
+pub(crate) struct Conn {
+    /// Name for the peer's engine.
+    pub(crate) id: ConnId,
+    /// Number in the driver's table.
+    pub(crate) key: Key,
+    /// Tag of its CM id.
+    pub(crate) tag: u64,
+    pub(crate) role: Role,
+    #[pin]
+    inner: SpinLock<ConnInner>,
+    rx: KVVec<RxBuf>,
+    notify: Arc<CqNotify<Key>>,
+    wishes: [AtomicFlag; Wish::ALL.len()],
+    /// The peer's engine has been told of it.
+    known: Atomic<bool>,
+    /// Bytes of the path MTU; 0 when unknown.
+    pub(crate) mtu: Atomic<u32>,
+    #[pin]
+    links: ListLinks<0>,
+    #[pin]
+    tracker: AtomicTracker<0>,
+    pub(crate) hca: Arc<Hca>,
+    pub(crate) peer: Arc<Peer>,
+    _live: Counted,
+    /// Dropped last: the NI waits for it.
+    _hold: Hold,
+}
+
+impl_list_arc_safe! {
+    impl ListArcSafe<0> for Conn {
+        tracked_by tracker: AtomicTracker<0>;
+    }
+}
+
+impl_list_item! {
+    impl ListItem<0> for Conn { using ListLinks { self.links }; }
+}
+
+impl RxOwner for Conn {
+    fn rx_tag(&self, rx: u16) -> Option<&RxTag> {
+        Some(&self.rx.get(usize::from(rx))?.tag)
+    }
+}
+
+/// What a connection is made from.
+pub(crate) struct Setup<'a> {
+    pub(crate) peer: &'a Arc<Peer>,
+    pub(crate) hca: &'a Arc<Hca>,
+    /// Its CM id, bound to the device.
+    pub(crate) cm: &'a CmId,
+    /// The tag of that.
+    pub(crate) tag: u64,
+    /// Its number, from [`Conn::reserve`].
+    pub(crate) key: Key,
+    pub(crate) role: Role,
+    pub(crate) ident: Identity,
+    pub(crate) tunables: &'a NiTunables,
+}
+
+impl Conn {
+    /// The name that the connection with number `key` has for its peer.
+    pub(crate) fn name(key: Key) -> ConnId {
+        // The slot is in the lower half, so two that exist differ.
+        ConnId(key.raw() as u32)
+    }
+
+    /// Makes a connection: queues as large as the device allows, buffers, and receives posted.
+    /// Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM, also when the device has no room for the smallest queues; and what the provider
+    /// returns.
+    pub(crate) fn create(driver: &Driver, setup: &Setup<'_>, limits: Limits) -> Result<Arc<Self>> {
+        let ni = &setup.peer.ni;
+        let cpt = ni.cpt_of(setup.peer.nid);
+        let node = lnet::cpt_node(cpt);
+        let queue = driver.schedulers.queue(cpt).ok_or(ENOMEM)?;
+        let vector = (setup.peer.nid.addr()).wrapping_add(setup.key.raw() as u32);
+        let (qp, limits) = create_queues(setup, &queue, vector, limits)?;
+        let cq = qp.cq().clone();
+        let notify = cq.notify().clone();
+        let inner = ConnInner::new(setup, qp, limits, node)?;
+        let mut rx = KVVec::with_capacity(limits.rx_slots.into(), GFP_KERNEL)?;
+        for n in 0..limits.rx_slots {
+            let buf = RxBuf {
+                buf: DmaBuf::new(setup.hca.device(), MSG_SIZE as u32, node)?,
+                len: Atomic::new(0),
+                tag: RxTag::new(n),
+            };
+            rx.push(buf, GFP_KERNEL)?;
+        }
+        let conn = Arc::pin_init(
+            pin_init!(Self {
+                id: Self::name(setup.key),
+                key: setup.key,
+                tag: setup.tag,
+                role: setup.role,
+                inner <- new_spinlock!(inner, "ko2iblnd::Conn"),
+                rx,
+                notify,
+                wishes: [const { AtomicFlag::new(false) }; Wish::ALL.len()],
+                known: Atomic::new(false),
+                mtu: Atomic::new(setup.cm.path_mtu()),
+                links <- ListLinks::new(),
+                tracker <- AtomicTracker::new(),
+                hca: setup.hca.clone(),
+                peer: setup.peer.clone(),
+                _live: Live::Conns.hold(),
+                _hold: ni.hold(),
+            }),
+            GFP_KERNEL,
+        )?;
+        driver.conns.fill(setup.key, conn.clone());
+        cq.arm()?;
+        conn.drive(|_, _| ());
+        Ok(conn)
+    }
+
+    /// Feeds the engine under the lock and posts what it wants posted. What is to be done after
+    /// unlock is left to the scheduler thread.
+    ///
+    /// Does not sleep; no lock of a connection may be held. `f` must not drop a message.
+    pub(crate) fn drive<R>(
+        &self,
+        f: impl FnOnce(&mut Engine<KernelStorage, KBox<Tx>>, Instant) -> R,
+    ) -> R {
+        let mut inner = self.inner.lock();
+        let now = now();
+        let result = f(&mut inner.engine, now);
+        post::post_all(self, &mut inner, now);
+        let kick = inner.engine.has_actions();
+        drop(inner);
+        if kick {
+            self.kick();
+        }
+        result
+    }
+
+    /// Feeds the engine under the lock, with posting left to a later [`Conn::drive`] of the same
+    /// thread.
+    pub(crate) fn feed<R>(
+        &self,
+        f: impl FnOnce(&mut Engine<KernelStorage, KBox<Tx>>, Instant) -> R,
+    ) -> R {
+        let mut inner = self.inner.lock();
+        let now = now();
+        f(&mut inner.engine, now)
+    }
+
+    /// The connection under its lock, for what is more than feeding the engine.
+    pub(crate) fn locked<R>(&self, f: impl FnOnce(&mut ConnInner) -> R) -> R {
+        f(&mut self.inner.lock())
+    }
+
+    /// Has the scheduler thread look at the connection. Any context.
+    pub(crate) fn kick(&self) {
+        CqNotify::kick(self.notify.as_arc_borrow());
+    }
+
+    /// What the asynchronous handlers noted.
+    pub(crate) fn take_events(&self) -> crate::rdma::CqEvents {
+        self.notify.take_events()
+    }
+
+    /// Tells connd what it is wanted for.
+    pub(crate) fn wish(self: &Arc<Self>, wish: Wish) {
+        if let Some(flag) = self.wishes.get(wish as usize) {
+            flag.xchg(true, Full);
+        }
+        self.peer.ni.driver.connd.push_conn(self.clone());
+    }
+
+    /// Takes a wish.
+    pub(crate) fn take_wish(&self, wish: Wish) -> bool {
+        self.wishes.get(wish as usize).is_some_and(|flag| flag.xchg(false, Full))
+    }
+
+    /// Notes that the peer's engine knows this connection.
+    pub(crate) fn set_known(&self) {
+        self.known.store(true, Relaxed);
+    }
+
+    /// Whether the peer's engine knows this connection.
+    pub(crate) fn is_known(&self) -> bool {
+        self.known.load(Relaxed)
+    }
+
+    /// Takes the QP out of the lock. Nothing can be posted from then on.
+    pub(crate) fn take_qp(&self) -> QpSlot {
+        core::mem::replace(&mut self.inner.lock().qp, QpSlot::None)
+    }
+
+    /// Puts a QP in the error state back, for the sentinels.
+    pub(crate) fn put_qp(&self, qp: Qp<Key, Failed>) {
+        self.inner.lock().qp = QpSlot::Failed(qp);
+    }
+
+    /// The completion queue, while there is one.
+    pub(crate) fn cq(&self) -> Option<Arc<Cq<Key>>> {
+        match &self.inner.lock().qp {
+            QpSlot::None => None,
+            QpSlot::Live(qp) => Some(qp.cq().clone()),
+            QpSlot::Failed(qp) => Some(qp.cq().clone()),
+        }
+    }
+
+    /// A receive into `rx` has brought `len` bytes; reads them. For the scheduler thread, before
+    /// the engine is told.
+    pub(crate) fn received<R>(&self, rx: RxId, len: u32, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let rx = self.rx.get(usize::from(rx.0))?;
+        rx.buf.sync_for_cpu(len);
+        rx.len.store(len, Relaxed);
+        // SAFETY: The receive has completed and the buffer has just been synced. It is posted
+        // again by the engine only, after it was told of the completion, which this thread does
+        // when `f` has returned.
+        Some(f(unsafe { rx.buf.bytes(len) }))
+    }
+
+    /// Reads the message in `rx`, which the engine says is LNet's, or holds a descriptor.
+    pub(crate) fn with_rx<R>(&self, rx: RxId, f: impl FnOnce(&[u8]) -> R) -> R {
+        match self.rx.get(usize::from(rx.0)) {
+            // SAFETY: The buffer was synced when its receive completed, and the engine does not
+            // post it before it is given back.
+            Some(rx) => f(unsafe { rx.buf.bytes(rx.len.load(Relaxed)) }),
+            None => f(&[]),
+        }
+    }
+
+    /// The buffer of `rx`, to be posted.
+    pub(super) fn rx_buf(&self, rx: RxId) -> Option<&DmaBuf<FromDevice>> {
+        Some(&self.rx.get(usize::from(rx.0))?.buf)
+    }
+
+    /// What LNet was given with `rx`.
+    pub(crate) fn delivered(&self, rx: RxId) -> Option<Delivery> {
+        *self.inner.lock().delivered.get(usize::from(rx.0))?
+    }
+
+    /// The limits in force.
+    pub(crate) fn limits(&self) -> Limits {
+        *self.inner.lock().engine.limits()
+    }
+}
+
+impl ConnInner {
+    fn new(setup: &Setup<'_>, qp: Qp<Key>, limits: Limits, node: Node) -> Result<Self> {
+        let mut slots = KVVec::with_capacity(limits.send_slots.into(), GFP_KERNEL)?;
+        for _ in 0..limits.send_slots {
+            slots.push(DmaBuf::new(setup.hca.device(), SLOT_SIZE, node)?, GFP_KERNEL)?;
+        }
+        let engine = Engine::new(
+            &mut KernelStorage,
+            setup.role,
+            setup.ident,
+            limits,
+            setup.tunables,
+            now(),
+        )?;
+        let chain_sges = post::CHAIN_WRS.saturating_mul(limits.max_send_sge.into());
+        Ok(Self {
+            engine,
+            qp: QpSlot::Live(qp),
+            slots,
+            sends: SendChain::new(post::CHAIN_WRS, chain_sges)?,
+            recvs: RecvChain::new(limits.rx_slots.into())?,
+            delivered: crate::kx::new_buf(limits.rx_slots.into(), |_| None)?,
+        })
+    }
+
+    /// Notes what LNet is given with `rx`.
+    pub(crate) fn deliver(&mut self, rx: RxId, kind: Delivery) {
+        if let Some(delivered) = self.delivered.get_mut(usize::from(rx.0)) {
+            *delivered = Some(kind);
+        }
+    }
+}
+
+/// Creates CQ and QP. When the device has no room for them, less is asked for.
+fn create_queues(
+    setup: &Setup<'_>,
+    queue: &Arc<Queue>,
+    vector: u32,
+    wanted: Limits,
+) -> Result<(Qp<Key>, Limits)> {
+    let mut limits = wanted;
+    loop {
+        let error = match try_create_queues(setup, queue, vector, &limits) {
+            Ok(qp) => return Ok((qp, limits)),
+            Err(e) => e,
+        };
+        if error != ENOMEM {
+            return Err(error);
+        }
+        limits = limits.lowered().ok_or(error)?;
+        Event::LimitsLowered.count();
+    }
+}
+
+fn try_create_queues(
+    setup: &Setup<'_>,
+    queue: &Arc<Queue>,
+    vector: u32,
+    limits: &Limits,
+) -> Result<Qp<Key>> {
+    let cq = Cq::new(setup.hca.device(), queue, setup.key, limits.cqe, vector)?;
+    let caps = QpCaps {
+        max_send_wr: limits.sq_wrs,
+        max_recv_wr: limits.rq_wrs,
+        max_send_sge: limits.max_send_sge.into(),
+        max_recv_sge: 1,
+        max_inline_data: 0,
+    };
+    setup.cm.create_qp(setup.hca.pd(), &cq, caps)
+}

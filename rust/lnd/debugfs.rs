@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What can be seen in `/sys/kernel/debug/ko2iblnd/`.
+
+use super::{
+    stats,
+    Ko2iblnd, //
+};
+use crate::lnet;
+use kernel::{
+    debugfs::{
+        Dir,
+        File, //
+    },
+    fmt,
+    prelude::*,
+    sync::Arc, //
+};
+
+/// The files. They go when this is dropped.
+#[pin_data]
+pub(crate) struct Files {
+    #[pin]
+    stats: File<()>,
+    #[pin]
+    conns: File<Arc<Ko2iblnd>>,
+    _dir: Dir,
+}
+
+impl Files {
+    /// Makes the files.
+    pub(crate) fn new(lnd: Arc<Ko2iblnd>) -> impl PinInit<Self, Error> {
+        let dir = Dir::new(c"ko2iblnd");
+        try_pin_init!(Self {
+            stats <- dir.read_callback_file(c"stats", Ok::<_, Error>(()), &show_stats),
+            conns <- dir.read_callback_file(c"conns", Ok::<_, Error>(lnd), &show_conns),
+            _dir: dir,
+        })
+    }
+}
+
+fn show_stats(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    stats::show(f)?;
+    writeln!(f, "live_messages: {}", lnet::live_messages())?;
+    writeln!(f, "lost_messages: {}", lnet::lost_messages())
+}
+
+fn show_conns(lnd: &Arc<Ko2iblnd>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Some(driver) = lnd.driver() else {
+        return Ok(());
+    };
+    for conn in driver.conns.iter() {
+        let snapshot = conn.feed(|engine, _| engine.snapshot());
+        writeln!(f, "{} {:#x} {:?} {:?}", conn.peer.nid, conn.id.0, conn.role, snapshot)?;
+    }
+    Ok(())
+}

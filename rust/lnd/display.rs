@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Lets the kernel's print macros show types of the pure rooms, which know `core::fmt` only.
+
+use super::tunables;
+use crate::{
+    proto::passive::RefuseCause,
+    wire::{
+        LnetMsgType,
+        Nid,
+        ParseError, //
+    }, //
+};
+use kernel::fmt;
+
+macro_rules! forward {
+    ($($t:ty),* $(,)?) => {$(
+        impl fmt::Display for $t {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                core::fmt::Display::fmt(self, f)
+            }
+        }
+    )*};
+}
+
+forward!(
+    LnetMsgType,
+    Nid,
+    ParseError,
+    RefuseCause,
+    tunables::Clamped,
+    tunables::Rejected,
+);

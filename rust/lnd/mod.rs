@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The driver: carries LNet's wishes to the engines of [`proto`](crate::proto), and what they
+//! decide to LNet, the verbs and the connection manager.
+//!
+//! Nothing of the protocol is decided here. What runs where:
+//!
+//! - LNet's threads call [`send`] and [`recv`], which map memory, feed a connection's engine under
+//!   its lock and post what it wants posted;
+//! - scheduler threads ([`sched`], [`exec`]) poll completions and call LNet;
+//! - one thread, [`connd`], does what sleeps: CM events, making and destroying connections, and
+//!   deadlines.
+//!
+//! Threads, and everything else but the counters, exist between the first NI and the last.
+//!
+//! # Locks
+//!
+//! In this order: the driver's mutexes (start and stop of NIs), a shard of a peer table, a peer.
+//! The lock of a connection is taken with none of the latter held. All others are leaves. Nothing
+//! that sleeps, calls LNet or drops a reference happens under a spinlock.
+
+mod conn;
+mod connd;
+mod ctl;
+mod debugfs;
+mod dev;
+mod display;
+mod exec;
+mod form;
+mod ni;
+mod passive;
+mod peer;
+mod post;
+mod queue;
+mod recv;
+mod sched;
+mod send;
+mod stats;
+mod storage;
+mod table;
+mod tunables;
+mod tx;
+mod usable;
+
+pub(crate) use debugfs::Files;
+pub(crate) use stats::LeakCheck;
+
+use self::{
+    conn::Conn,
+    connd::Connd,
+    dev::Dev,
+    ni::Ni,
+    sched::Schedulers,
+    stats::Event,
+    table::Table,
+    tunables::{
+        Common,
+        ModuleParams,
+        O2ib,
+        Resolved, //
+    },
+};
+use crate::{
+    kx::{
+        self,
+        Kthread,
+        NofsScope, //
+    },
+    lnet::{
+        self,
+        Asked,
+        Ctl,
+        CtlReply,
+        Interface,
+        Interfaces,
+        Lnd,
+        ModuleRef,
+        O2ibTunables,
+        Params,
+        Received,
+        RxHandle,
+        SendMsg,
+        Startup,
+        Tunables, //
+    },
+    proto::Instant,
+    rdma::{
+        CmEventKind,
+        CmQueue, //
+    },
+    wire::Nid,
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc,
+        ArcBorrow,
+        Mutex, //
+    }, //
+};
+
+/// The present time, as the engines take it.
+fn now() -> Instant {
+    Instant(kx::monotonic_ns())
+}
+
+/// What there is between the first NI and the last.
+#[pin_data]
+pub(crate) struct Driver {
+    #[pin]
+    connd: Connd,
+    #[pin]
+    schedulers: Schedulers,
+    #[pin]
+    conns: Table<Conn>,
+    #[pin]
+    nis: Mutex<KVec<Arc<Ni>>>,
+    #[pin]
+    devs: Mutex<KVec<Arc<Dev>>>,
+    #[pin]
+    connd_thread: Mutex<Option<Kthread>>,
+    tags: Atomic<u64>,
+    /// Keeps the module loaded.
+    _module: ModuleRef,
+}
+
+impl Driver {
+    /// Starts what all NIs share.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM; ENODEV when the module is being unloaded.
+    fn start() -> Result<Arc<Self>> {
+        let module = ModuleRef::new()?;
+        let event = kx::Event::new_arc()?;
+        let cm = CmQueue::new(event.clone())?;
+        let driver = Arc::pin_init(
+            pin_init!(Self {
+                connd <- Connd::new(event, cm),
+                schedulers <- Schedulers::new(),
+                conns <- Table::new(),
+                nis <- new_mutex!(KVec::new(), "ko2iblnd::Driver::nis"),
+                devs <- new_mutex!(KVec::new(), "ko2iblnd::Driver::devs"),
+                connd_thread <- new_mutex!(None, "ko2iblnd::Driver::connd_thread"),
+                tags: Atomic::new(1),
+                _module: module,
+            }),
+            GFP_KERNEL,
+        )?;
+        let thread = Connd::start(&driver)?;
+        *driver.connd_thread.lock() = Some(thread);
+        Ok(driver)
+    }
+
+    /// Stops the threads, which hold the driver.
+    fn stop(&self) {
+        let connd = self.connd_thread.lock().take();
+        drop(connd);
+        self.schedulers.stop();
+    }
+
+    /// A tag for a CM id, used once.
+    fn next_tag(&self) -> u64 {
+        self.tags.fetch_add(1, Relaxed)
+    }
+
+    /// NI number `at`, in no special order.
+    fn ni_at(&self, at: usize) -> Option<Arc<Ni>> {
+        self.nis.lock().get(at).cloned()
+    }
+
+    /// The NI with this NID.
+    fn ni_by_nid(&self, nid: Nid) -> Option<Arc<Ni>> {
+        self.nis.lock().iter().find(|ni| ni.info().nid == nid).cloned()
+    }
+
+    /// Whether a request to the listener with `tag` for an unknown NID is hopeless: there are NIs
+    /// on its address, and all are in service.
+    fn is_ready(&self, tag: u64) -> bool {
+        let nis = self.nis.lock();
+        let mut on_dev = nis.iter().filter(|ni| ni.dev.tag() == tag).peekable();
+        on_dev.peek().is_some() && on_dev.all(|ni| ni.is_in_service())
+    }
+
+    /// An event of a listener, or of an id that is gone.
+    fn listener_event(&self, tag: u64, kind: &CmEventKind) {
+        let devs = self.devs.lock();
+        let Some(dev) = devs.iter().find(|dev| dev.tag() == tag) else {
+            return;
+        };
+        match kind {
+            CmEventKind::DeviceRemoval => {
+                pr_warn!("{}: RDMA device is being removed\n", dev.name());
+            }
+            CmEventKind::AddrChange => {
+                pr_warn!("{}: address has moved to another device\n", dev.name());
+            }
+            CmEventKind::AddrResolved
+            | CmEventKind::AddrError(_)
+            | CmEventKind::RouteResolved
+            | CmEventKind::RouteError(_)
+            | CmEventKind::ConnectRequest(_)
+            | CmEventKind::ConnectError(_)
+            | CmEventKind::Unreachable(_)
+            | CmEventKind::Rejected(_)
+            | CmEventKind::Established
+            | CmEventKind::Disconnected
+            | CmEventKind::TimewaitExit => Event::CmUnexpected.count(),
+        }
+    }
+
+    /// The address that `iface` has, which is listened on from here on; and whether it is new.
+    fn dev(&self, net: kx::Net, iface: &Interface, mrs: u32) -> Result<(Arc<Dev>, bool)> {
+        let addr = iface.ipv4().ok_or(EINVAL)?;
+        let mut devs = self.devs.lock();
+        if let Some(dev) = devs.iter().find(|dev| dev.is(net, addr)) {
+            return Ok((dev.clone(), false));
+        }
+        devs.reserve(1, GFP_KERNEL)?;
+        let dev = Dev::open(self, net, iface, mrs)?;
+        devs.push(dev.clone(), GFP_KERNEL)?;
+        Ok((dev, true))
+    }
+
+    /// Closes addresses that no NI has any more.
+    fn close_unused_devs(&self) {
+        let nis = self.nis.lock();
+        let mut devs = self.devs.lock();
+        let used = |dev: &Arc<Dev>| nis.iter().any(|ni| Arc::ptr_eq(&ni.dev, dev));
+        devs.retain(|dev| {
+            let keep = used(dev);
+            if !keep {
+                dev.close();
+            }
+            keep
+        });
+    }
+
+    /// Starts an NI on `iface`.
+    fn start_ni(
+        self: &Arc<Self>,
+        startup: Startup<Ko2iblnd>,
+        iface: &Interface,
+        resolved: Resolved,
+    ) -> Result<Arc<Ni>> {
+        let mut startup = startup;
+        let net = startup.ni().net_ns().ok_or(EINVAL)?;
+        let pools = tunables::pools(&resolved.o2ib, lnet::cpt_count()).map_err(|rejected| {
+            pr_err!("{}: {}\n", iface.name(), rejected);
+            EINVAL
+        })?;
+        let (dev, new) = self.dev(net, iface, pools.fmr)?;
+        startup.use_interface(iface)?;
+        startup.set_tunables(&to_lnet(&resolved));
+        let node = dev.hca()?.device().node();
+        startup.set_device_cpt(lnet::cpt_of_node(node))?;
+        for cpt in startup.ni().cpts() {
+            self.schedulers.start(self, cpt, new)?;
+        }
+        let handle = startup.into_handle();
+        let ni = Ni::new(self.clone(), dev, resolved, pools, handle)?;
+        self.nis.lock().push(ni.clone(), GFP_KERNEL)?;
+        pr_info!("{}: up on {}\n", ni.info().nid, ni.dev.name());
+        Ok(ni)
+    }
+
+    /// Ends an NI.
+    fn stop_ni(&self, ni: Arc<Ni>) {
+        ni.shutdown();
+        self.nis.lock().retain(|other| !Arc::ptr_eq(other, &ni));
+        self.close_unused_devs();
+        pr_info!("{}: down\n", ni.info().nid);
+    }
+}
+
+/// The LND that LNet knows.
+#[pin_data]
+pub(crate) struct Ko2iblnd {
+    /// Defaults of the tunables, from the module parameters at load.
+    defaults: O2ib,
+    #[pin]
+    driver: Mutex<Option<Arc<Driver>>>,
+}
+
+impl Ko2iblnd {
+    /// No NI yet.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        let (defaults, notes) = O2ib::captured(&module_params());
+        for clamped in notes.iter() {
+            pr_info!("{}\n", clamped);
+        }
+        Arc::pin_init(
+            pin_init!(Self {
+                defaults,
+                driver <- new_mutex!(None, "ko2iblnd::Ko2iblnd::driver"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// The driver, while there is an NI.
+    fn driver(&self) -> Option<Arc<Driver>> {
+        self.driver.lock().clone()
+    }
+
+    /// Resolves the tunables of an NI that is being started.
+    fn resolve(&self, t: &Tunables) -> Result<Resolved> {
+        let given = from_lnet(&t.o2ib);
+        let given = t.o2ib_set.then_some(&given);
+        let timeout = lnet::lnet_timeout();
+        let common = common_from_lnet(t);
+        let resolved = tunables::resolve(&module_params(), &self.defaults, &common, given, timeout);
+        let resolved = resolved.map_err(|rejected| {
+            pr_err!("NI cannot be started: {}\n", rejected);
+            EINVAL
+        })?;
+        for clamped in resolved.notes.iter() {
+            pr_info!("{}\n", clamped);
+        }
+        if resolved.few_concurrent_sends {
+            pr_warn!("concurrent_sends is below peer_credits, which is slow\n");
+        }
+        Ok(resolved)
+    }
+
+    /// Stops everything when the last NI has gone.
+    fn stop_if_unused(driver: &mut Option<Arc<Driver>>) {
+        if driver.as_ref().is_some_and(|driver| driver.nis.lock().is_empty()) {
+            if let Some(driver) = driver.take() {
+                driver.stop();
+            }
+        }
+    }
+}
+
+/// The interface for an NI (lnd-contract.md 16.1).
+fn choose_interface(startup: &Startup<Ko2iblnd>) -> Result<Interface> {
+    let asked = startup.asked();
+    if asked == Asked::V6 {
+        pr_err!("the o2ib protocol has no form for IPv6 addresses\n");
+        return Err(EINVAL);
+    }
+    let net = startup.ni().net_ns().ok_or(EINVAL)?;
+    let interfaces = Interfaces::enumerate(net)?;
+    let found = interfaces.select(startup)?;
+    let params = Params::read();
+    let expected = startup.interface().unwrap_or(params.ipif_name());
+    if asked == Asked::Any && found.name().to_bytes() != expected.to_bytes() {
+        // Neither name nor address was given, and LNet took the first interface there is.
+        let named = interfaces.iter().find(|i| i.name().to_bytes() == expected.to_bytes());
+        return named.ok_or(ENOENT);
+    }
+    Ok(found)
+}
+
+impl Lnd for Ko2iblnd {
+    type Net = Ni;
+    type Conn = Conn;
+
+    fn startup(&self, startup: Startup<Self>) -> Result<Arc<Ni>> {
+        let _nofs = NofsScope::enter();
+        let resolved = self.resolve(&startup.ni().tunables())?;
+        let iface = choose_interface(&startup)?;
+        let mut guard = self.driver.lock();
+        let driver = match &*guard {
+            Some(driver) => driver.clone(),
+            None => {
+                let driver = Driver::start()?;
+                *guard = Some(driver.clone());
+                driver
+            }
+        };
+        driver.start_ni(startup, &iface, resolved).inspect_err(|e| {
+            pr_err!("{}: NI cannot be started: {:?}\n", iface.name(), e);
+            driver.close_unused_devs();
+            Self::stop_if_unused(&mut guard);
+        })
+    }
+
+    fn shutdown(&self, net: Arc<Ni>) {
+        let _nofs = NofsScope::enter();
+        // LNet starts and stops one NI at a time.
+        if let Some(driver) = self.driver() {
+            driver.stop_ni(net);
+        }
+        Self::stop_if_unused(&mut self.driver.lock());
+    }
+
+    fn ctl(&self, net: ArcBorrow<'_, Ni>, cmd: Ctl) -> Result<CtlReply> {
+        ctl::ctl(&net.into(), cmd)
+    }
+
+    fn send(
+        &self,
+        net: ArcBorrow<'_, Ni>,
+        msg: SendMsg,
+    ) -> core::result::Result<(), lnet::Refused> {
+        send::send(net, msg)
+    }
+
+    fn recv(&self, rx: RxHandle<Conn>, msg: Received) {
+        recv::recv(rx, msg);
+    }
+
+    fn dev_prio(&self, net: ArcBorrow<'_, Ni>, dev_idx: u32) -> u32 {
+        lnet::gpu_priority(net.dma_device(), dev_idx)
+    }
+
+    fn timeout(&self) -> i32 {
+        let timeout = tunables::timeout(Params::read().timeout, lnet::lnet_timeout());
+        i32::try_from(timeout).unwrap_or(i32::MAX)
+    }
+
+    fn tun_defaults(&self, t: &mut Tunables) -> Result {
+        let common = common_from_lnet(t);
+        let timeout = lnet::lnet_timeout();
+        let (common, o2ib) =
+            tunables::tun_defaults(&module_params(), &self.defaults, &common, timeout)
+                .map_err(|_| EINVAL)?;
+        set_common(t, &common);
+        set_o2ib(&mut t.o2ib, &o2ib);
+        t.o2ib_set = true;
+        Ok(())
+    }
+
+    fn nl_get(&self, t: &mut O2ibTunables) {
+        t.timeout = tunables::timeout(Params::read().timeout, lnet::lnet_timeout());
+    }
+
+    fn nl_set(&self, attr: u32, value: i64, t: &mut O2ibTunables) -> Result {
+        let mut o2ib = from_lnet(t);
+        tunables::nl_set(attr, value, &mut o2ib).map_err(|e| match e {
+            tunables::SetError::Range { .. } => ERANGE,
+            tunables::SetError::Unknown(_) => EINVAL,
+        })?;
+        set_o2ib(t, &o2ib);
+        Ok(())
+    }
+}
+
+/// The module parameters that tunables come from.
+fn module_params() -> ModuleParams {
+    let p = Params::read();
+    ModuleParams {
+        timeout: p.timeout,
+        conns_per_peer: p.conns_per_peer,
+        ntx: p.ntx,
+        credits: p.credits,
+        peer_credits: p.peer_credits,
+        peer_credits_hiw: p.peer_credits_hiw,
+        peer_buffer_credits: p.peer_buffer_credits,
+        peer_timeout: p.peer_timeout,
+        ib_mtu: p.ib_mtu,
+        concurrent_sends: p.concurrent_sends,
+        map_on_demand: p.map_on_demand,
+        fmr_pool_size: p.fmr_pool_size,
+        fmr_flush_trigger: p.fmr_flush_trigger,
+        fmr_cache: p.fmr_cache,
+        tos: p.tos,
+    }
+}
+
+fn common_from_lnet(t: &Tunables) -> Common {
+    Common {
+        peer_timeout: t.cmn.peer_timeout,
+        peer_tx_credits: t.cmn.peer_tx_credits,
+        peer_rtr_credits: t.cmn.peer_rtr_credits,
+        max_tx_credits: t.cmn.max_tx_credits,
+    }
+}
+
+fn set_common(t: &mut Tunables, common: &Common) {
+    t.cmn.peer_timeout = common.peer_timeout;
+    t.cmn.peer_tx_credits = common.peer_tx_credits;
+    t.cmn.peer_rtr_credits = common.peer_rtr_credits;
+    t.cmn.max_tx_credits = common.max_tx_credits;
+}
+
+fn from_lnet(t: &O2ibTunables) -> O2ib {
+    O2ib {
+        peercredits_hiw: t.peercredits_hiw,
+        map_on_demand: t.map_on_demand,
+        concurrent_sends: t.concurrent_sends,
+        fmr_pool_size: t.fmr_pool_size,
+        fmr_flush_trigger: t.fmr_flush_trigger,
+        fmr_cache: t.fmr_cache,
+        conns_per_peer: t.conns_per_peer,
+        ntx: t.ntx,
+        timeout: t.timeout,
+        tos: t.tos,
+    }
+}
+
+fn set_o2ib(t: &mut O2ibTunables, o2ib: &O2ib) {
+    t.version = 1;
+    t.peercredits_hiw = o2ib.peercredits_hiw;
+    t.map_on_demand = o2ib.map_on_demand;
+    t.concurrent_sends = o2ib.concurrent_sends;
+    t.fmr_pool_size = o2ib.fmr_pool_size;
+    t.fmr_flush_trigger = o2ib.fmr_flush_trigger;
+    t.fmr_cache = o2ib.fmr_cache;
+    t.conns_per_peer = o2ib.conns_per_peer;
+    t.ntx = o2ib.ntx;
+    t.timeout = o2ib.timeout;
+    t.tos = o2ib.tos;
+}
+
+fn to_lnet(resolved: &Resolved) -> Tunables {
+    let mut t = Tunables::default();
+    set_common(&mut t, &resolved.common);
+    set_o2ib(&mut t.o2ib, &resolved.o2ib);
+    t.o2ib_set = true;
+    t
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Network interfaces of LNet (NIs): one NID each.
+
+use super::{
+    dev::Dev,
+    now,
+    peer::PeerTable,
+    stats::{
+        Counted,
+        Event,
+        Live, //
+    },
+    tunables::{
+        self,
+        Pools,
+        Resolved, //
+    },
+    tx::{
+        Ended,
+        Tx,
+        TxPool, //
+    },
+    Driver,
+    Ko2iblnd, //
+};
+use crate::{
+    kx::{
+        self,
+        Cpt, //
+    },
+    lnet::{
+        self,
+        NiHandle,
+        Params, //
+    },
+    proto::{
+        passive::NiInfo,
+        peer::connect_timeout,
+        Cause,
+        Done,
+        Health,
+        NiTunables,
+        Span, //
+    },
+    rdma::DmaDevice,
+    wire::{
+        Nid,
+        MAX_FRAGS, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Full,
+            Relaxed, //
+        },
+        Arc, //
+    }, //
+};
+
+/// How long to wait between two log lines while an NI is being shut down, in nanoseconds.
+const SHUTDOWN_LOG_NS: u64 = 5_000_000_000;
+
+/// Counts what an NI waits for when it is shut down.
+struct Holds {
+    count: Atomic<i32>,
+    gone: Arc<kx::Event>,
+}
+
+/// Keeps the shutdown of an NI waiting. Peers and connections have one.
+pub(crate) struct Hold(Arc<Holds>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.count.fetch_sub(1, Full);
+        self.0.gone.signal();
+    }
+}
+
+/// An NI.
+pub(crate) struct Ni {
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) dev: Arc<Dev>,
+    pub(crate) info: NiInfo,
+    /// Tunables as they were resolved at startup.
+    resolved: Resolved,
+    pub(crate) peers: PeerTable,
+    /// One per CPT of the machine; those of CPTs that the NI does not use stay empty.
+    pools: KVec<Arc<TxPool>>,
+    holds: Arc<Holds>,
+    shutting_down: Atomic<bool>,
+    _live: Counted,
+    /// Last, because LNet may free the NI when it is dropped.
+    handle: NiHandle<Ko2iblnd>,
+}
+
+impl Ni {
+    /// An NI on `dev` that has `handle` and the tunables `resolved`.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub(crate) fn new(
+        driver: Arc<Driver>,
+        dev: Arc<Dev>,
+        resolved: Resolved,
+        sizes: Pools,
+        handle: NiHandle<Ko2iblnd>,
+    ) -> Result<Arc<Self>> {
+        let info = NiInfo {
+            nid: Nid(handle.nid()),
+            stamp: crate::wire::Stamp(kx::realtime_us()),
+            peer_credits: u16::try_from(resolved.common.peer_tx_credits).unwrap_or(u16::MAX),
+        };
+        let mut pools = KVec::with_capacity(lnet::cpt_count() as usize, GFP_KERNEL)?;
+        for cpt in 0..lnet::cpt_count() {
+            pools.push(TxPool::new(Cpt(cpt), sizes.ntx)?, GFP_KERNEL)?;
+        }
+        for cpt in handle.cpts() {
+            if let Some(pool) = pools.get(cpt.0 as usize) {
+                pool.fill(&dev)?;
+            }
+        }
+        let holds = Holds {
+            count: Atomic::new(0),
+            gone: kx::Event::new_arc()?,
+        };
+        let ni = Self {
+            driver,
+            dev,
+            info,
+            resolved,
+            peers: PeerTable::new()?,
+            pools,
+            holds: Arc::new(holds, GFP_KERNEL)?,
+            shutting_down: Atomic::new(false),
+            _live: Live::Nis.hold(),
+            handle,
+        };
+        Ok(Arc::new(ni, GFP_KERNEL)?)
+    }
+
+    /// Who the NI is, and the queue depth that it offers.
+    pub(crate) fn info(&self) -> NiInfo {
+        self.info
+    }
+
+    /// LNet's side.
+    pub(crate) fn handle(&self) -> &NiHandle<Ko2iblnd> {
+        &self.handle
+    }
+
+    /// Takes part in what the shutdown waits for.
+    pub(crate) fn hold(&self) -> Hold {
+        self.holds.count.fetch_add(1, Full);
+        Hold(self.holds.clone())
+    }
+
+    /// Whether the NI accepts connections.
+    pub(crate) fn is_in_service(&self) -> bool {
+        !self.shutting_down.load(Relaxed) && self.handle.is_active()
+    }
+
+    /// What does the DMA of the NI's device, for LNet's GPU helper.
+    pub(crate) fn dma_device(&self) -> Option<DmaDevice> {
+        self.dev.hca().ok()?.device().dma_device()
+    }
+
+    /// The tunables for peers and connections that are made now.
+    pub(crate) fn tunables_now(&self) -> NiTunables {
+        let params = Params::read();
+        let o = &self.resolved.o2ib;
+        let small = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
+        let timeout = Span::from_secs(tunables::timeout(params.timeout, lnet::lnet_timeout()).into());
+        let keepalive = u64::try_from(params.keepalive).unwrap_or(0);
+        NiTunables {
+            peer_credits: self.info.peer_credits,
+            credits_hiw: small(o.peercredits_hiw),
+            concurrent_sends: small(o.concurrent_sends),
+            max_frags: MAX_FRAGS,
+            wrq_sge: tunables::wrq_sge(params.wrq_sge).0,
+            timeout,
+            connect_timeout: connect_timeout(timeout),
+            keepalive: (keepalive > 0).then(|| Span::from_secs(keepalive)),
+            conns_per_peer: tunables::live_conns_per_peer(
+                self.handle.conns_per_peer(),
+                params.conns_per_peer,
+            ),
+            cksum: params.cksum != 0,
+        }
+    }
+
+    /// The CPT that serves the peer `nid`.
+    pub(crate) fn cpt_of(&self, nid: Nid) -> Cpt {
+        self.handle.cpt_of(nid.0)
+    }
+
+    /// A transmit descriptor for a message to `nid`.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM; ENETDOWN when the device is gone.
+    pub(crate) fn tx(&self, nid: Nid) -> Result<KBox<Tx>> {
+        let cpt = self.cpt_of(nid).0 as usize;
+        let pool = self.pools.get(cpt).or_else(|| self.pools.first());
+        pool.ok_or(ENOMEM)?.get(&self.dev)
+    }
+
+    /// Undoes what a descriptor holds but its messages, and returns it to its pool.
+    ///
+    /// The memory may not be known to a device any more.
+    pub(crate) fn release(&self, tx: KBox<Tx>) {
+        TxPool::put(tx, Ended::Clean);
+    }
+
+    /// Ends the messages of `tx` as `done` says; `ended` decides what may be done with its memory.
+    /// Calls LNet, so no lock may be held.
+    pub(crate) fn finish(&self, tx: KBox<Tx>, done: Done, ended: Ended) {
+        let mut tx = tx;
+        let mut done = done;
+        if let (Some(reply), Some(len)) = (tx.reply.as_mut(), done.reply_len) {
+            if reply.set_reply_len(&self.handle, len).is_err() {
+                done.status = Cause::BadInput.errno();
+            }
+        }
+        self.finish_with(tx, done.status, health(done.health), ended);
+    }
+
+    /// Ends the messages of `tx` with `status` and `health`.
+    pub(crate) fn finish_with(
+        &self,
+        tx: KBox<Tx>,
+        status: i32,
+        health: lnet::Health,
+        ended: Ended,
+    ) {
+        let mut tx = tx;
+        match status {
+            0 => Event::TxDone.count(),
+            _ => Event::TxFailed.count(),
+        }
+        let (msg, reply) = (tx.msg.take(), tx.reply.take());
+        // First, so that a message that LNet sends next finds a descriptor.
+        TxPool::put(tx, ended);
+        if let Some(msg) = msg {
+            msg.finalize(status, health);
+        }
+        if let Some(reply) = reply {
+            reply.finalize(status, lnet::Health::Ok);
+        }
+    }
+
+    /// Has every peer and connection end. New ones are refused from here on.
+    fn close(&self, cause: Cause) {
+        self.shutting_down.store(true, Relaxed);
+        self.peers.close();
+        self.delete_peers(cause);
+    }
+
+    /// Takes all peers out of service.
+    pub(crate) fn delete_peers(&self, cause: Cause) {
+        for peer in self.peers.iter() {
+            peer.inner.lock().engine.delete(cause);
+            self.peers.remove(&peer);
+            peer.kick();
+        }
+    }
+
+    /// Ends everything and waits until it has ended.
+    pub(crate) fn shutdown(&self) {
+        self.close(Cause::Deleted);
+        let mut log_at = kx::monotonic_ns().saturating_add(SHUTDOWN_LOG_NS);
+        loop {
+            let left = self.holds.count.load(Relaxed);
+            if left <= 0 {
+                return;
+            }
+            self.holds.gone.wait_timeout(1_000_000_000);
+            if kx::monotonic_ns() >= log_at {
+                log_at = kx::monotonic_ns().saturating_add(SHUTDOWN_LOG_NS);
+                pr_info!("{}: waiting for {} peers and connections\n", self.info.nid, left);
+            }
+        }
+    }
+
+    /// Tells LNet that a peer is down.
+    pub(crate) fn notify_down(&self, nid: Nid, alive: crate::proto::Instant) {
+        Event::NotifyDown.count();
+        let ago = now().since(alive).as_secs();
+        let ago = i64::try_from(ago).unwrap_or(i64::MAX);
+        let when = kx::monotonic_secs().saturating_sub(ago).max(0);
+        self.handle.notify_down(nid.0, when);
+    }
+}
+
+/// The engine's word for whom to blame, in LNet's.
+fn health(health: Health) -> lnet::Health {
+    match health {
+        Health::Ok => lnet::Health::Ok,
+        Health::LocalInterrupt => lnet::Health::LocalInterrupt,
+        Health::LocalDropped => lnet::Health::LocalDropped,
+        Health::LocalAborted => lnet::Health::LocalAborted,
+        Health::LocalNoRoute => lnet::Health::LocalNoRoute,
+        Health::LocalError => lnet::Health::LocalError,
+        Health::LocalTimeout => lnet::Health::LocalTimeout,
+        Health::RemoteError => lnet::Health::RemoteError,
+        Health::RemoteDropped => lnet::Health::RemoteDropped,
+        Health::RemoteTimeout => lnet::Health::RemoteTimeout,
+        Health::NetworkTimeout => lnet::Health::NetworkTimeout,
+    }
+}

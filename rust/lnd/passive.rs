@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Connection requests: who may connect is decided by the engine, what it needs to know is found
+//! here.
+
+use super::{
+    connd::{
+        conn_msg,
+        conn_param,
+        make_conn,
+        Link,
+        Purpose,
+        Wanted,
+        Worker, //
+    },
+    conn::Conn,
+    ni::Ni,
+    now,
+    peer::Peer,
+    stats::Event,
+    table::Key, //
+};
+use crate::{
+    lnet::Params,
+    proto::{
+        conn::Role,
+        passive::{
+            admit,
+            screen,
+            ConnReq,
+            Refusal,
+            RefuseCause,
+            Target, //
+        },
+        peer::{
+            Offer,
+            Verdict, //
+        },
+        Cause, //
+    },
+    rdma::{
+        CmId,
+        SockAddr, //
+    },
+    wire::{
+        BodyOut,
+        Endian,
+        Header,
+        Identity,
+        Reject,
+        RejectReason,
+        REJECT_SIZE, //
+    },
+};
+use kernel::{
+    prelude::*,
+    rbtree::RBTreeNode,
+    sync::Arc, //
+};
+
+/// A request that a peer of ours accepts.
+struct Admitted {
+    peer: Arc<Peer>,
+    req: ConnReq,
+    offer: Offer,
+    key: Key,
+}
+
+impl Worker<'_> {
+    /// A node wants to connect to the listener with `tag`; `data` is the private data of its
+    /// request.
+    pub(super) fn connect_request(&mut self, tag: u64, id: CmId, data: &[u8]) {
+        Event::ConnReq.count();
+        let (_, from) = id.addrs();
+        let judged = self
+            .judge(tag, from.port(), data)
+            .and_then(|(ni, req)| self.ask_peer(&ni, req));
+        match judged {
+            Ok(admitted) => self.accept(id, &from, admitted),
+            Err(refusal) => refuse(&id, &from, &refusal),
+        }
+    }
+
+    /// Steps 1 to 10 of section 14.3: everything that needs no peer.
+    fn judge(
+        &self,
+        tag: u64,
+        port: u16,
+        data: &[u8],
+    ) -> core::result::Result<(Arc<Ni>, ConnReq), Refusal> {
+        let privileged = Params::read().require_privileged_port != 0;
+        let screened = screen(data, port, privileged)?;
+        let nid = screened.dst();
+        let ni = self.driver.ni_by_nid(nid);
+        let Some(ni) = ni else {
+            let target = match self.driver.is_ready(tag) {
+                true => Target::Unknown,
+                false => Target::NotReady,
+            };
+            let cause = RefuseCause::NoNi { nid };
+            let reject = Reject::anonymous(RejectReason::Fatal);
+            return Err(admit(&screened, target).err().unwrap_or(Refusal { reject, cause }));
+        };
+        let info = ni.info();
+        let target = match (ni.dev.tag() == tag, ni.is_in_service()) {
+            (false, _) => Target::WrongDevice(&info),
+            (true, true) => Target::Ni(&info),
+            (true, false) => Target::NotReady,
+        };
+        let req = admit(&screened, target)?;
+        Ok((ni, req))
+    }
+
+    /// Step 11 and 12: the peer's verdict.
+    fn ask_peer(&mut self, ni: &Arc<Ni>, req: ConnReq) -> core::result::Result<Admitted, Refusal> {
+        let no_resources = Refusal {
+            reject: ni.info().reject(req.version, RejectReason::NoResources),
+            cause: RefuseCause::NoResources,
+        };
+        let peer = ni.peers.get_or_create(ni, req.peer).map_err(|_| no_resources)?;
+        let key = self.driver.conns.reserve().map_err(|_| no_resources)?;
+        let verdict = {
+            let mut inner = peer.inner.lock();
+            inner.engine.handle_connreq(now(), Conn::name(key), &req)
+        };
+        match verdict {
+            Verdict::Accept { version: _, offer } => Ok(Admitted {
+                peer,
+                req,
+                offer,
+                key,
+            }),
+            Verdict::Reject(refusal) => {
+                drop(self.driver.conns.remove(key));
+                // It may have old connections to close.
+                self.drive_peer(&peer);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Steps 13 and 14: makes the connection and accepts.
+    fn accept(&mut self, id: CmId, from: &SockAddr, admitted: Admitted) {
+        let Admitted {
+            peer,
+            req,
+            offer,
+            key,
+        } = admitted;
+        let tag = self.driver.next_tag();
+        id.set_tag(tag);
+        let conn = match self.accepted_conn(&id, tag, &peer, &req, offer, key) {
+            Ok(conn) => conn,
+            Err(e) => {
+                let refusal = Refusal {
+                    reject: peer.ni.info().reject(req.version, RejectReason::NoResources),
+                    cause: RefuseCause::NoResources,
+                };
+                refuse(&id, from, &refusal);
+                drop(self.driver.conns.remove(key));
+                let mut inner = peer.inner.lock();
+                let cause = Cause::ConnectFailed(e.to_errno());
+                inner.engine.handle_closed(now(), Conn::name(key), cause, now());
+                inner.engine.handle_gone(now(), Conn::name(key));
+                drop(inner);
+                return self.drive_peer(&peer);
+            }
+        };
+        conn.set_known();
+        let link = Link {
+            id,
+            purpose: Purpose::Passive,
+            conn: Some(conn.clone()),
+            peer: peer.clone(),
+        };
+        let linked = RBTreeNode::new(tag, link, GFP_KERNEL).map(|node| self.links.insert(node));
+        let added = peer.inner.lock().add_conn(conn.clone());
+        let sent = match linked {
+            Ok(_) if added => self.send_connack(tag, &conn, &req),
+            Ok(_) | Err(_) => Err(ENOMEM),
+        };
+        if let Err(e) = sent {
+            crate::warn_ratelimited!("{}: cannot accept: {:?}\n", peer.nid, e);
+            let cause = Cause::ConnectFailed(e.to_errno());
+            conn.drive(|engine, now| engine.handle_conn_failed(now, cause));
+        }
+        self.drive_peer(&peer);
+    }
+
+    fn accepted_conn(
+        &self,
+        id: &CmId,
+        tag: u64,
+        peer: &Arc<Peer>,
+        req: &ConnReq,
+        offer: Offer,
+        key: Key,
+    ) -> Result<Arc<Conn>> {
+        let wanted = Wanted {
+            tag,
+            key,
+            role: Role::Passive,
+            ident: Identity {
+                peer: req.peer,
+                peer_stamp: req.stamp,
+                local: peer.ni.info().nid,
+                local_stamp: peer.ni.info().stamp,
+            },
+            version: req.version,
+            offer: (offer.queue_depth, offer.max_frags),
+        };
+        make_conn(self.driver, peer, id, wanted)
+    }
+
+    fn send_connack(&self, tag: u64, conn: &Conn, req: &ConnReq) -> Result {
+        let info = conn.peer.ni.info();
+        let hdr = Header {
+            version: req.version,
+            credits: 0,
+            src: info.nid,
+            src_stamp: info.stamp,
+            dst: req.peer,
+            dst_stamp: req.stamp,
+        };
+        let msg = conn_msg(&hdr, &BodyOut::ConnAck(conn.limits().params()))?;
+        let link = self.links.get(&tag).ok_or(ENODEV)?;
+        link.id.accept(&conn_param(&msg))
+    }
+}
+
+/// Rejects a request.
+fn refuse(id: &CmId, from: &SockAddr, refusal: &Refusal) {
+    Event::ConnReqRejected.count();
+    match refusal.cause {
+        RefuseCause::Port { .. } => Event::ConnReqPort.count(),
+        RefuseCause::NotReady { .. } => Event::ConnReqEarly.count(),
+        RefuseCause::NoResources => Event::ConnReqNoResources.count(),
+        RefuseCause::StaleDst { .. } | RefuseCause::StaleSrc { .. } => {
+            Event::ConnReqStale.count();
+        }
+        RefuseCause::Race => Event::ConnReqRace.count(),
+        RefuseCause::Parse(_)
+        | RefuseCause::UnifiedMagic
+        | RefuseCause::NoNi { .. }
+        | RefuseCause::WrongDevice { .. }
+        | RefuseCause::NotConnReq { .. }
+        | RefuseCause::ZeroParams
+        | RefuseCause::QueueDepth { .. }
+        | RefuseCause::Frags { .. }
+        | RefuseCause::MsgSize { .. } => Event::ConnReqBad.count(),
+    }
+    crate::info_ratelimited!("connection request of {} rejected: {}\n", from, refusal.cause);
+    let mut data = [0; REJECT_SIZE];
+    let sent = match refusal.reject.emit(Endian::NATIVE, &mut data) {
+        Ok(len) => id.reject(data.get(..len).unwrap_or(&data)),
+        Err(_) => Err(EINVAL),
+    };
+    if sent.is_err() {
+        // The requester has gone, or will time out; the id is destroyed in any case.
+        Event::CmUnexpected.count();
+    }
+}

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Posts what the engine of a connection wants posted, under the connection's lock.
+
+use super::{
+    conn::{
+        Conn,
+        ConnInner,
+        QpSlot, //
+    },
+    stats::Event,
+    tx::Tx, //
+};
+use crate::{
+    kx::errno::ENOTCONN,
+    proto::{
+        chain::SrcFrag,
+        conn::{
+            OutMsg,
+            Post,
+            PostError, //
+        },
+        limits::MAX_SEND_SGE,
+        Instant,
+        OpId,
+        RxId,
+        SlotId,
+        WrId, //
+    },
+    rdma::{
+        self,
+        DmaAddr,
+        Lkey,
+        SendFlags,
+        Sge, //
+    },
+    wire::DescLoc,
+};
+use kernel::prelude::*;
+
+/// Requests that go to the device with one call.
+pub(crate) const CHAIN_WRS: u32 = 16;
+
+/// What could not be posted, without the device having seen it.
+fn failed(error: Error) -> PostError {
+    PostError {
+        errno: error.to_errno(),
+        accepted: 0,
+    }
+}
+
+impl From<rdma::PostError> for PostError {
+    fn from(e: rdma::PostError) -> Self {
+        Self {
+            errno: e.error.to_errno(),
+            accepted: e.accepted,
+        }
+    }
+}
+
+/// Posts until the engine has nothing more.
+pub(super) fn post_all(conn: &Conn, inner: &mut ConnInner, now: Instant) {
+    while let Some(post) = inner.engine.poll_post(now) {
+        let result = post_one(conn, inner, &post);
+        if result.is_err() {
+            Event::PostError.count();
+        }
+        inner.engine.posted(now, result);
+    }
+}
+
+fn post_one(conn: &Conn, inner: &mut ConnInner, post: &Post) -> Result<(), PostError> {
+    match *post {
+        Post::Recv { wr, rx, more } => post_recv(conn, inner, wr, rx, more),
+        Post::Send {
+            wr,
+            slot,
+            ref msg,
+            op,
+            reg,
+            payload,
+            signal,
+            cksum,
+        } => {
+            inner.sends.clear();
+            if let Some(op) = op.filter(|_| reg) {
+                add_reg(inner, wr, op)?;
+            }
+            let message = Outgoing {
+                slot,
+                msg,
+                op,
+                payload,
+                cksum,
+            };
+            add_send(conn, inner, wr, signal, &message)?;
+            let result = post_sends(inner);
+            if let Some(op) = op.filter(|_| reg) {
+                // The registration is the first of the chain.
+                let taken = result.map_or_else(|e| e.accepted > 0, |()| true);
+                if let Some(tx) = inner.engine.tx_mut(op).filter(|_| taken) {
+                    tx.set_exposed();
+                }
+            }
+            result
+        }
+        Post::Writes {
+            wr,
+            op,
+            rx,
+            desc,
+            count,
+            signal,
+        } => {
+            let writes = Writes {
+                op,
+                rx,
+                desc,
+                count,
+            };
+            post_writes(conn, inner, wr, signal, &writes)
+        }
+        Post::Inv { wr, op, signal } => {
+            inner.sends.clear();
+            let key = inner.engine.tx(op).and_then(|tx| tx.exposed_key());
+            let key = key.ok_or(failed(EINVAL))?;
+            let flags = SendFlags { signaled: signal };
+            let added = inner.sends.local_inv(wr.to_raw(), flags, key);
+            added.map_err(|e| failed(e.into()))?;
+            post_sends(inner)
+        }
+        Post::SentinelSq { wr } => match &inner.qp {
+            QpSlot::Failed(qp) => Ok(qp.post_sentinel_sq(&mut inner.sends, wr.to_raw())?),
+            QpSlot::None | QpSlot::Live(_) => Err(failed(EINVAL)),
+        },
+        Post::SentinelRq { wr } => match &inner.qp {
+            QpSlot::Failed(qp) => Ok(qp.post_sentinel_rq(wr.to_raw())?),
+            QpSlot::None | QpSlot::Live(_) => Err(failed(EINVAL)),
+        },
+    }
+}
+
+/// Collects a receive, and posts all that were collected when no more follow.
+fn post_recv(
+    conn: &Conn,
+    inner: &mut ConnInner,
+    wr: WrId,
+    rx: RxId,
+    more: bool,
+) -> Result<(), PostError> {
+    let buf = conn.rx_buf(rx).ok_or(failed(EINVAL))?;
+    let sge = buf.recv_sge(conn.hca.lkey());
+    let added = inner.recvs.recv(wr.to_raw(), sge);
+    added.map_err(|e| failed(e.into()))?;
+    if more {
+        return Ok(());
+    }
+    match &inner.qp {
+        // SAFETY: The buffers belong to the connection, which drops them after its QP.
+        QpSlot::Live(qp) => Ok(unsafe { qp.post_recv(&mut inner.recvs) }?),
+        QpSlot::None | QpSlot::Failed(_) => {
+            inner.recvs.clear();
+            Err(failed(ENOTCONN.to_error()))
+        }
+    }
+}
+
+/// Posts the chain of sends.
+fn post_sends(inner: &mut ConnInner) -> Result<(), PostError> {
+    match &inner.qp {
+        // SAFETY: Message buffers belong to the connection, which drops them after its QP.
+        // Everything else is memory of a `Tx` that the engine holds until the request has
+        // completed or the QP is drained.
+        QpSlot::Live(qp) => Ok(unsafe { qp.post_send(&mut inner.sends) }?),
+        QpSlot::None | QpSlot::Failed(_) => {
+            inner.sends.clear();
+            Err(failed(ENOTCONN.to_error()))
+        }
+    }
+}
+
+/// Puts the registration of an operation's MR into the chain.
+fn add_reg(inner: &mut ConnInner, wr: WrId, op: OpId) -> Result<(), PostError> {
+    let mr = inner.engine.tx(op).and_then(|tx| tx.sink());
+    let mr = mr.ok_or(failed(EINVAL))?;
+    let id = wr.not_last().to_raw();
+    let added = inner.sends.reg(id, SendFlags { signaled: false }, mr);
+    added.map_err(|e| failed(e.into()))
+}
+
+/// A message to be put into the chain.
+struct Outgoing<'a> {
+    slot: SlotId,
+    msg: &'a OutMsg,
+    op: Option<OpId>,
+    payload: u16,
+    cksum: bool,
+}
+
+/// Writes a message into its buffer and puts its SEND into the chain.
+fn add_send(
+    conn: &Conn,
+    inner: &mut ConnInner,
+    wr: WrId,
+    signal: bool,
+    out: &Outgoing<'_>,
+) -> Result<(), PostError> {
+    let lkey = conn.hca.lkey();
+    let slot = inner.slots.get_mut(usize::from(out.slot.0)).ok_or(failed(EINVAL))?;
+    let size = slot.len();
+    let buf = slot.fill(size);
+    let emitted = out.msg.emit(out.cksum, buf).map_err(|_| failed(EINVAL))?;
+    let payload = u32::from(out.payload);
+    let mut tx = None;
+    if payload > 0 {
+        let op = out.op.ok_or(failed(EINVAL))?;
+        tx = Some(inner.engine.tx_mut(op).ok_or(failed(EINVAL))?);
+    }
+    if let (Some(mut detached), Some(tx)) = (emitted.detached, tx.as_mut()) {
+        detached.update(tx.bounce().fill(payload));
+        detached.finish(buf).map_err(|_| failed(EINVAL))?;
+    }
+    // Fits: not more than the slot.
+    let header = slot.send_sge(emitted.len as u32, lkey);
+    let flags = SendFlags { signaled: signal };
+    let added = match tx {
+        None => inner.sends.send(wr.to_raw(), flags, &[header]),
+        Some(tx) => {
+            let payload = tx.bounce().send_sge(payload, lkey);
+            inner.sends.send(wr.to_raw(), flags, &[header, payload])
+        }
+    };
+    added.map_err(|e| failed(e.into()))
+}
+
+/// RDMA WRITEs to be posted.
+struct Writes {
+    op: OpId,
+    rx: RxId,
+    desc: DescLoc,
+    count: u16,
+}
+
+/// Posts the next WRITEs of an operation, as many at a time as a chain holds.
+fn post_writes(
+    conn: &Conn,
+    inner: &mut ConnInner,
+    wr: WrId,
+    signal: bool,
+    writes: &Writes,
+) -> Result<(), PostError> {
+    let lkey = conn.hca.lkey();
+    let mut left = writes.count;
+    let mut accepted = 0u32;
+    inner.sends.clear();
+    while left > 0 {
+        left -= 1;
+        let (id, signaled) = match left {
+            0 => (wr, signal),
+            _ => (wr.not_last(), false),
+        };
+        let full = inner.sends.len() + 1 >= CHAIN_WRS as usize;
+        let max_sge = inner.engine.limits().max_send_sge;
+        let flags = SendFlags { signaled };
+        let tx = inner.engine.tx_mut(writes.op).ok_or(failed(EINVAL))?;
+        let added = conn.with_rx(writes.rx, |buf| {
+            let sink = writes.desc.view(buf).ok_or(failed(EINVAL))?;
+            let request = next_write(tx, &sink, max_sge, lkey)?;
+            let sges = request.sges.get(..request.nsge).unwrap_or(&[]);
+            let raw = id.to_raw();
+            let added = inner.sends.write(raw, flags, sges, request.remote, sink.key());
+            added.map_err(|e| failed(e.into()))
+        });
+        added?;
+        if full || left == 0 {
+            let chain = inner.sends.len() as u32;
+            post_sends(inner).map_err(|e| PostError {
+                errno: e.errno,
+                accepted: accepted.saturating_add(e.accepted),
+            })?;
+            accepted = accepted.saturating_add(chain);
+        }
+    }
+    Ok(())
+}
+
+/// One RDMA WRITE.
+struct Request {
+    sges: [Sge; MAX_SEND_SGE as usize],
+    nsge: usize,
+    remote: u64,
+}
+
+/// The next WRITE of the source that `tx` holds.
+fn next_write(
+    tx: &mut Tx,
+    sink: &crate::wire::DescView<'_>,
+    max_sge: u16,
+    lkey: Lkey,
+) -> Result<Request, PostError> {
+    let mut frags = [SrcFrag::default(); MAX_SEND_SGE as usize];
+    let room = usize::from(max_sge).min(frags.len());
+    let (source, cursor) = tx.writes();
+    let frags = frags.get_mut(..room).unwrap_or(&mut []);
+    let write = cursor.next(source, sink, frags);
+    let write = write.ok().flatten().ok_or(failed(EINVAL))?;
+    let none = Sge::new(DmaAddr::from_raw(0), 0, lkey);
+    let mut sges = [none; MAX_SEND_SGE as usize];
+    for (sge, frag) in sges.iter_mut().zip(frags.iter()).take(write.nsge) {
+        *sge = Sge::new(DmaAddr::from_raw(frag.addr), frag.len, lkey);
+    }
+    Ok(Request {
+        sges,
+        nsge: write.nsge,
+        remote: write.remote,
+    })
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Scheduler threads: they poll completion queues and run what connections ask for.
+//!
+//! Each CPT that an NI uses has a few threads, `kiblnd_sd_<cpt>_<nn>`, bound to its CPUs. A
+//! connection belongs to one thread for life. So it has one executor: its completions enter the
+//! engine in order, and what LNet is called with for it never nests or overtakes.
+
+use super::{
+    exec,
+    table::Key,
+    tunables,
+    Driver, //
+};
+use crate::{
+    kx::{
+        Cpt,
+        Event,
+        Kthread,
+        NofsScope,
+        ShouldStop, //
+    },
+    lnet,
+    rdma::{
+        CqQueue,
+        WcBatch, //
+    }, //
+};
+use kernel::{
+    new_mutex,
+    prelude::*,
+    str::CString,
+    sync::{
+        Arc,
+        Mutex, //
+    }, //
+};
+
+/// The queue of a thread: the keys of connections that it is to look at.
+pub(crate) type Queue = CqQueue<Key>;
+
+struct Thread {
+    cpt: Cpt,
+    queue: Arc<Queue>,
+    /// Stopped when dropped.
+    _thread: Kthread,
+}
+
+struct Threads {
+    threads: KVec<Thread>,
+    /// Turns through the threads of a CPT.
+    turn: usize,
+}
+
+/// The scheduler threads of all CPTs.
+#[pin_data]
+pub(crate) struct Schedulers {
+    #[pin]
+    threads: Mutex<Threads>,
+}
+
+impl Schedulers {
+    /// No threads.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            threads <- new_mutex!(
+                Threads {
+                    threads: KVec::new(),
+                    turn: 0,
+                },
+                "ko2iblnd::Schedulers"
+            ),
+        })
+    }
+
+    /// Sees to it that `cpt` has its threads; one more, up to the limit, when `more` and it has
+    /// them. A CPT without CPUs gets none and borrows others'.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM, or EINTR when the caller is being killed. Threads made until then stay.
+    pub(crate) fn start(&self, driver: &Arc<Driver>, cpt: Cpt, more: bool) -> Result {
+        let nscheds = lnet::Params::read().nscheds;
+        let (limits, clamped) = tunables::schedulers(nscheds, lnet::cpt_weight(cpt));
+        let mut guard = self.threads.lock();
+        let have = guard.threads.iter().filter(|t| t.cpt == cpt).count() as u32;
+        let want = match have {
+            0 => limits.first,
+            _ if more => limits.limit.min(have.saturating_add(1)),
+            _ => have,
+        };
+        if let Some(clamped) = clamped.filter(|_| have == 0) {
+            pr_info!("CPT {}: {}\n", cpt.0, clamped);
+        }
+        for nn in have..want {
+            let thread = Thread::spawn(driver.clone(), cpt, nn)?;
+            guard.threads.push(thread, GFP_KERNEL)?;
+        }
+        Ok(())
+    }
+
+    /// The queue for a new connection on `cpt`: its threads in turn, or any thread when it has
+    /// none.
+    pub(crate) fn queue(&self, cpt: Cpt) -> Option<Arc<Queue>> {
+        let mut guard = self.threads.lock();
+        guard.turn = guard.turn.wrapping_add(1);
+        let turn = guard.turn;
+        let own = guard.threads.iter().filter(|t| t.cpt == cpt);
+        let count = own.clone().count();
+        if count > 0 {
+            return own.clone().nth(turn % count).map(|t| t.queue.clone());
+        }
+        let count = guard.threads.len().max(1);
+        guard.threads.get(turn % count).map(|t| t.queue.clone())
+    }
+
+    /// Stops all threads. They look at what is on their queues once more before they end.
+    pub(crate) fn stop(&self) {
+        let threads = core::mem::take(&mut self.threads.lock().threads);
+        drop(threads);
+    }
+}
+
+impl Thread {
+    fn spawn(driver: Arc<Driver>, cpt: Cpt, nn: u32) -> Result<Self> {
+        let name = CString::try_from_fmt(fmt!("kiblnd_sd_{:02}_{:02}", cpt.0, nn))?;
+        let queue = Queue::new(Event::new_arc()?)?;
+        let served = queue.clone();
+        let thread = Kthread::spawn(&name, lnet::cpt_node(cpt), move |stop| {
+            serve(&driver, cpt, &served, stop);
+        })?;
+        Ok(Self {
+            cpt,
+            queue,
+            _thread: thread,
+        })
+    }
+}
+
+/// What a scheduler thread does.
+fn serve(driver: &Driver, cpt: Cpt, queue: &Queue, stop: &ShouldStop) {
+    if let Err(e) = lnet::bind_to_cpt(cpt) {
+        pr_warn!("scheduler thread cannot be bound to CPT {}: {:?}\n", cpt.0, e);
+    }
+    let _nofs = NofsScope::enter();
+    let mut batch = WcBatch::new();
+    loop {
+        let last = stop.requested();
+        let mut idle = true;
+        for entry in queue.take() {
+            idle = false;
+            if let Some(conn) = driver.conns.get(***entry) {
+                exec::run(&conn, &mut batch);
+            }
+        }
+        if last && idle {
+            return;
+        }
+        if idle {
+            queue.event().wait();
+        }
+    }
+}

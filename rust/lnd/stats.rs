@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Counters of what happened, and counts of what is alive.
+//!
+//! Every bad outcome that the driver defines has a counter here. Counters only grow, from module
+//! load to unload; [`Live`] counts must be zero when the module goes, and `debugfs` shows both.
+
+use core::fmt;
+use kernel::{
+    prelude::*,
+    sync::atomic::{
+        Atomic,
+        Relaxed, //
+    }, //
+};
+
+/// Defines an enum of names and the static array that counts them.
+macro_rules! counters {
+    (
+        $(#[$meta:meta])*
+        $vis:vis enum $name:ident in $store:ident {
+            $( $(#[$doc:meta])* $variant:ident = $text:literal, )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $vis enum $name {
+            $( $(#[$doc])* $variant, )*
+        }
+
+        impl $name {
+            /// All of them, in the order in which they are shown.
+            $vis const ALL: &'static [Self] = &[$( Self::$variant, )*];
+
+            /// Name in debugfs.
+            $vis const fn name(self) -> &'static str {
+                match self {
+                    $( Self::$variant => $text, )*
+                }
+            }
+
+            /// The value now.
+            $vis fn get(self) -> u64 {
+                $store[self as usize].load(Relaxed) as u64
+            }
+        }
+
+        static $store: [Atomic<i64>; $name::ALL.len()] =
+            [const { Atomic::new(0) }; $name::ALL.len()];
+    };
+}
+
+counters! {
+    /// Something that happened.
+    pub(crate) enum Event in EVENTS {
+        /// IMMEDIATE handed to a connection.
+        TxImmediate = "tx_immediate",
+        /// PUT_REQ handed to a connection.
+        TxPut = "tx_put",
+        /// GET_REQ handed to a connection.
+        TxGet = "tx_get",
+        /// Messages that ended with status 0.
+        TxDone = "tx_done",
+        /// Messages that ended with an error.
+        TxFailed = "tx_failed",
+        /// Messages received and passed to the engine.
+        RxMessages = "rx_messages",
+        /// Messages given to LNet.
+        RxDelivered = "rx_delivered",
+        /// Messages that LNet refused.
+        RxRefused = "rx_refused",
+        /// Messages that LNet asked us to discard.
+        RxDiscarded = "rx_discarded",
+        /// Received messages that could not be parsed.
+        RxBadMessage = "rx_bad_message",
+        /// Receive completions with an error other than a flush.
+        RxError = "rx_error",
+        /// Completions whose identifier has no meaning.
+        WcUnknown = "wc_unknown",
+        /// Polling or arming a completion queue failed.
+        CqError = "cq_error",
+        /// Asynchronous errors of completion queues and queue pairs.
+        AsyncError = "async_error",
+        /// Posting to a queue pair failed.
+        PostError = "post_error",
+        /// `lnd_send` had no transmit descriptor.
+        NoTx = "no_tx",
+        /// `lnd_send` or `lnd_recv` could not map or register memory.
+        MapFailed = "map_failed",
+        /// `lnd_send` could not make the reply message of a GET.
+        NoReplyMsg = "no_reply_msg",
+        /// `lnd_send` could not allocate a peer.
+        NoPeer = "no_peer",
+        /// Fault injection of LNet ended a message.
+        FaultInjected = "fault_injected",
+        /// Connection attempts started.
+        Attempts = "attempts",
+        /// Connection attempts that failed.
+        AttemptsFailed = "attempts_failed",
+        /// Connections established, by either side.
+        Established = "established",
+        /// Connections closed without an error.
+        ClosedClean = "closed_clean",
+        /// Connections closed with an error.
+        ClosedError = "closed_error",
+        /// Queue pairs whose drain had to be forced.
+        ForcedDrain = "forced_drain",
+        /// Connection requests received.
+        ConnReq = "connreq",
+        /// Connection requests rejected, by any cause.
+        ConnReqRejected = "connreq_rejected",
+        /// Connection requests that were no legal CONNREQ.
+        ConnReqBad = "connreq_bad",
+        /// Connection requests from a port that is not privileged.
+        ConnReqPort = "connreq_unprivileged_port",
+        /// Connection requests before the NI was ready.
+        ConnReqEarly = "connreq_early",
+        /// Connection requests that mean another incarnation, of us or of the requester.
+        ConnReqStale = "connreq_stale",
+        /// Connection requests that crossed one of ours, which goes on.
+        ConnReqRace = "connreq_race",
+        /// Connection requests for which there was no memory or no queue pair.
+        ConnReqNoResources = "connreq_no_resources",
+        /// Resources of a connection lowered because the device had too few.
+        LimitsLowered = "limits_lowered",
+        /// CM events that fit no object or no state.
+        CmUnexpected = "cm_unexpected",
+        /// CM events lost for want of a slot.
+        CmLost = "cm_lost",
+        /// Devices that went away under an NI.
+        DeviceGone = "device_gone",
+        /// Peers reported to LNet as down.
+        NotifyDown = "notify_down",
+        /// Allocations that failed where nothing better could be done than to fail the operation.
+        NoMemory = "no_memory",
+        /// `lnd_recv` named a receive buffer that is not LNet's.
+        BadRxToken = "bad_rx_token",
+    }
+}
+
+impl Event {
+    /// Counts one.
+    pub(crate) fn count(self) {
+        EVENTS[self as usize].add(1, Relaxed);
+    }
+}
+
+counters! {
+    /// Something that must be undone.
+    pub(crate) enum Live in LIVE {
+        /// NIs between startup and shutdown.
+        Nis = "nis",
+        /// Interface addresses that we listen on.
+        Devs = "devs",
+        /// Peer objects.
+        Peers = "peers",
+        /// Connection objects.
+        Conns = "conns",
+        /// Transmit descriptors, idle ones in pools included.
+        Txs = "txs",
+        /// Transmit descriptors in use.
+        TxsBusy = "txs_busy",
+        /// Receive buffers that LNet holds.
+        LnetRx = "lnet_rx",
+    }
+}
+
+/// One counted live object: counts up when made and down when dropped.
+pub(crate) struct Counted(Live);
+
+impl Live {
+    /// Counts one more; the result counts it down again.
+    pub(crate) fn hold(self) -> Counted {
+        LIVE[self as usize].add(1, Relaxed);
+        Counted(self)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        LIVE[self.0 as usize].add(-1, Relaxed);
+    }
+}
+
+/// Writes all counters, one per line.
+pub(crate) fn show(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for event in Event::ALL {
+        writeln!(f, "{}: {}", event.name(), event.get())?;
+    }
+    show_live(f)
+}
+
+/// Writes the live counts, one per line.
+pub(crate) fn show_live(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for live in Live::ALL {
+        writeln!(f, "live_{}: {}", live.name(), live.get())?;
+    }
+    Ok(())
+}
+
+/// Says at unload what should not be there any more.
+pub(crate) struct LeakCheck;
+
+impl Drop for LeakCheck {
+    fn drop(&mut self) {
+        for live in Live::ALL {
+            match live.get() {
+                0 => {}
+                left => pr_err!("{} {} are left\n", left, live.name()),
+            }
+        }
+    }
+}

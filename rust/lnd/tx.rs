@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Transmit descriptors: LNet messages on their way, and the memory that goes with them.
+
+use super::{
+    dev::{
+        Dev,
+        Hca, //
+    },
+    stats::{
+        Counted,
+        Event,
+        Live, //
+    },
+};
+use crate::{
+    kx::{
+        Cpt,
+        Kiov,
+        Node, //
+    },
+    lnet::{
+        self,
+        Message, //
+    },
+    proto::{
+        chain::{
+            Cursor,
+            SrcFrag, //
+        },
+        conn::{
+            Sink,
+            Submit, //
+        }, //
+    },
+    rdma::{
+        DmaBuf,
+        DmaSg,
+        Mapped,
+        Mr,
+        Posted,
+        SgTable,
+        ToDevice, //
+    },
+    wire::{
+        MAX_FRAGS,
+        MSG_SIZE, //
+    },
+};
+use kernel::{
+    new_spinlock,
+    prelude::*,
+    sync::{
+        Arc,
+        SpinLock, //
+    }, //
+};
+
+/// Memory that a device knows, or may know.
+enum Data {
+    /// None.
+    Nothing,
+    /// Mapped to be read by the device.
+    Source(DmaSg<crate::rdma::ToDevice>),
+    /// Registered; the registration has not been posted.
+    Sink(Mr<Mapped>),
+    /// Registered; the peer may write it.
+    Exposed(Mr<Posted>),
+}
+
+/// How a descriptor came to its end, which decides what may be done with its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// Its MR was invalidated successfully, or never made known to the device.
+    Clean,
+    /// The QP is drained; nothing is known about the MR.
+    Drained,
+}
+
+/// A transmit descriptor.
+///
+/// It has one owner at a time: the engine of a connection or of a peer, or a function that has it
+/// in its hands. What must be undone is undone by [`TxPool::put`].
+pub(crate) struct Tx {
+    /// The message that is sent or received; finalized when the descriptor ends.
+    pub(crate) msg: Option<Message>,
+    /// The REPLY that belongs to a GET.
+    pub(crate) reply: Option<Message>,
+    /// What a connection is to do with it, for messages that LNet sends.
+    pub(crate) what: Option<Submit>,
+    data: Data,
+    /// There unless it is in use as part of `data`.
+    table: Option<SgTable>,
+    /// The source as the device sees it.
+    frags: KVVec<SrcFrag>,
+    /// How far the source has been written to the peer.
+    cursor: Cursor,
+    /// Payload of an IMMEDIATE.
+    bounce: DmaBuf<ToDevice>,
+    hca: Arc<Hca>,
+    pool: Arc<TxPool>,
+    busy: Option<Counted>,
+    _live: Counted,
+}
+
+impl Tx {
+    fn new(pool: &Arc<TxPool>, hca: &Arc<Hca>) -> Result<KBox<Self>> {
+        let frags = KVVec::with_capacity(usize::from(MAX_FRAGS), GFP_KERNEL)?;
+        let tx = Self {
+            msg: None,
+            reply: None,
+            what: None,
+            data: Data::Nothing,
+            table: Some(SgTable::new(MAX_FRAGS.into(), pool.node)?),
+            frags,
+            cursor: Cursor::new(0),
+            bounce: DmaBuf::new(hca.device(), MSG_SIZE as u32, pool.node)?,
+            hca: hca.clone(),
+            pool: pool.clone(),
+            busy: None,
+            _live: Live::Txs.hold(),
+        };
+        Ok(KBox::new(tx, GFP_KERNEL)?)
+    }
+
+    /// Copies the payload of an IMMEDIATE into the descriptor's own buffer.
+    ///
+    /// # Errors
+    ///
+    /// EFAULT when there are fewer bytes than LNet said.
+    pub(crate) fn copy_in(&mut self, payload: Kiov<'_>) -> Result {
+        if payload.is_empty() {
+            return Ok(());
+        }
+        let len = payload.len();
+        lnet::copy_from_pages(self.bounce.fill(len), payload)
+    }
+
+    /// The payload that was copied in, and its buffer.
+    pub(crate) fn bounce(&mut self) -> &mut DmaBuf<ToDevice> {
+        &mut self.bounce
+    }
+
+    /// Maps memory that is to be written to the peer.
+    ///
+    /// # Errors
+    ///
+    /// EIO when it cannot be mapped; EMSGSIZE for more pages than LNet ever sends at once.
+    pub(crate) fn map_source(&mut self, memory: Kiov<'_>) -> Result {
+        let table = self.table.take().ok_or(EBUSY)?;
+        // SAFETY: The memory belongs to the message that this descriptor is for, which is
+        // finalized, or goes back to LNet, after `undo` has unmapped it.
+        let mapped = unsafe { table.map(self.hca.device(), memory.slices()) };
+        let sg = match mapped {
+            Ok(sg) => sg,
+            Err((e, table)) => {
+                self.table = Some(table);
+                Event::MapFailed.count();
+                return Err(e);
+            }
+        };
+        self.frags.clear();
+        let complete = sg.len() == u64::from(memory.len())
+            && sg.segs().iter().all(|seg| {
+                let (addr, len) = (seg.addr().to_raw(), seg.len());
+                self.frags.push_within_capacity(SrcFrag { addr, len }).is_ok()
+            });
+        self.data = Data::Source(sg);
+        if complete {
+            Ok(())
+        } else {
+            Event::MapFailed.count();
+            Err(EIO)
+        }
+    }
+
+    /// Maps and registers memory that the peer is to write.
+    ///
+    /// # Errors
+    ///
+    /// EIO when it cannot be mapped; EINVAL when it has gaps; ENOMEM without an MR.
+    pub(crate) fn map_sink(&mut self, memory: Kiov<'_>) -> Result<Sink> {
+        let sink = self.try_map_sink(memory);
+        if sink.is_err() {
+            Event::MapFailed.count();
+        }
+        sink
+    }
+
+    fn try_map_sink(&mut self, memory: Kiov<'_>) -> Result<Sink> {
+        let nob = memory.len();
+        let mr = self.hca.mrs(self.pool.cpt).ok_or(ENOMEM)?.get()?;
+        let table = self.table.take().ok_or(EBUSY)?;
+        // SAFETY: As in `map_source`.
+        let sg = match unsafe { table.map(self.hca.device(), memory.slices()) } {
+            Ok(sg) => sg,
+            Err((e, table)) => {
+                self.table = Some(table);
+                self.put_mr(mr);
+                return Err(e);
+            }
+        };
+        let failed = match mr.map(sg) {
+            Ok(mr) if mr.len() == u64::from(nob) && !lnet::fail_map_sg() => {
+                let sink = Sink {
+                    key: mr.rkey(),
+                    addr: mr.iova(),
+                    nob,
+                };
+                self.data = Data::Sink(mr);
+                return Ok(sink);
+            }
+            Ok(mr) => {
+                let (mr, sg) = mr.cancel();
+                (EINVAL, mr, sg)
+            }
+            Err(failed) => failed,
+        };
+        let (error, mr, sg) = failed;
+        self.table = Some(sg.unmap());
+        self.put_mr(mr);
+        Err(error)
+    }
+
+    fn put_mr(&self, mr: Mr<crate::rdma::Free>) {
+        if let Some(pool) = self.hca.mrs(self.pool.cpt) {
+            pool.put(mr);
+        }
+    }
+
+    /// The source as the device sees it.
+    pub(crate) fn source(&self) -> &[SrcFrag] {
+        &self.frags
+    }
+
+    /// Sets out to write the first `len` bytes of the source.
+    pub(crate) fn start_writes(&mut self, len: u32) {
+        self.cursor = Cursor::new(len);
+    }
+
+    /// The source, and how far it has been written.
+    pub(crate) fn writes(&mut self) -> (&[SrcFrag], &mut Cursor) {
+        (&self.frags, &mut self.cursor)
+    }
+
+    /// The MR, if its registration has not been posted.
+    pub(crate) fn sink(&self) -> Option<&Mr<Mapped>> {
+        match &self.data {
+            Data::Sink(mr) => Some(mr),
+            Data::Nothing | Data::Source(_) | Data::Exposed(_) => None,
+        }
+    }
+
+    /// The device has taken the registration.
+    pub(crate) fn set_exposed(&mut self) {
+        self.data = match core::mem::replace(&mut self.data, Data::Nothing) {
+            Data::Sink(mr) => Data::Exposed(mr.posted()),
+            other => other,
+        };
+    }
+
+    /// The key to be invalidated.
+    pub(crate) fn exposed_key(&self) -> Option<u32> {
+        match &self.data {
+            Data::Exposed(mr) => Some(mr.rkey()),
+            Data::Nothing | Data::Source(_) | Data::Sink(_) => None,
+        }
+    }
+
+    /// Unmaps everything. Sleeps when an MR must be deregistered.
+    fn undo(&mut self, ended: Ended) {
+        let table = match core::mem::replace(&mut self.data, Data::Nothing) {
+            Data::Nothing => return,
+            Data::Source(sg) => sg.unmap(),
+            Data::Sink(mr) => {
+                let (mr, sg) = mr.cancel();
+                self.put_mr(mr);
+                sg.unmap()
+            }
+            Data::Exposed(mr) if ended == Ended::Clean => {
+                // SAFETY: The engine ends a message whose MR was exposed in this way only when
+                // the LOCAL_INV of its key has completed successfully.
+                let (mr, sg) = unsafe { mr.invalidated() };
+                self.put_mr(mr);
+                sg.unmap()
+            }
+            Data::Exposed(mr) => mr.dereg().unmap(),
+        };
+        self.table = Some(table);
+    }
+}
+
+/// Idle descriptors of one NI and CPT.
+///
+/// It grows when it is empty and keeps what fits its limit. The lock is a leaf; no descriptor is
+/// dropped under it.
+#[pin_data]
+pub(crate) struct TxPool {
+    cpt: Cpt,
+    node: Node,
+    #[pin]
+    idle: SpinLock<KVec<KBox<Tx>>>,
+}
+
+impl TxPool {
+    /// An empty pool that will keep `limit` descriptors.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub(crate) fn new(cpt: Cpt, limit: u32) -> Result<Arc<Self>> {
+        let idle = KVec::with_capacity(limit as usize, GFP_KERNEL)?;
+        let node = lnet::cpt_node(cpt);
+        Arc::pin_init(
+            pin_init!(Self {
+                cpt,
+                node,
+                idle <- new_spinlock!(idle, "ko2iblnd::TxPool"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Fills the pool up to its limit.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM, EIO; ENETDOWN without a device.
+    pub(crate) fn fill(self: &Arc<Self>, dev: &Dev) -> Result {
+        let hca = dev.hca()?;
+        loop {
+            let (have, want) = {
+                let idle = self.idle.lock();
+                (idle.len(), idle.capacity())
+            };
+            if have >= want {
+                return Ok(());
+            }
+            self.keep(Tx::new(self, &hca)?);
+        }
+    }
+
+    fn keep(&self, tx: KBox<Tx>) {
+        let surplus = self.idle.lock().push_within_capacity(tx);
+        // Dropped after the lock.
+        drop(surplus);
+    }
+
+    /// Takes a descriptor, a new one if none is idle. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM, EIO; ENETDOWN without a device.
+    pub(crate) fn get(self: &Arc<Self>, dev: &Dev) -> Result<KBox<Tx>> {
+        let hca = dev.hca()?;
+        loop {
+            let idle = self.idle.lock().pop();
+            let mut tx = match idle {
+                Some(tx) => tx,
+                None => Tx::new(self, &hca)?,
+            };
+            // One that was made for a device that is gone is dropped.
+            if Arc::ptr_eq(&tx.hca, &hca) {
+                tx.busy = Some(Live::TxsBusy.hold());
+                return Ok(tx);
+            }
+        }
+    }
+
+    /// Undoes what a descriptor holds, and returns it to the pool it came from. Its messages must
+    /// have been taken out. May sleep.
+    pub(crate) fn put(tx: KBox<Tx>, ended: Ended) {
+        let mut tx = tx;
+        tx.undo(ended);
+        tx.what = None;
+        tx.busy = None;
+        let pool = tx.pool.clone();
+        if tx.hca.is_gone() {
+            drop(tx);
+        } else {
+            pool.keep(tx);
+        }
+    }
+
+    /// Drops all idle descriptors: their device is going away.
+    pub(crate) fn drain(&self) {
+        loop {
+            let Some(tx) = self.idle.lock().pop() else {
+                return;
+            };
+            drop(tx);
+        }
+    }
+}
