@@ -26,6 +26,7 @@ use super::{
     Claim,
     ConnId,
     Instant,
+    Offer,
     Peer,
     PeerAction,
     Storage,
@@ -122,12 +123,7 @@ impl<S: Storage, T> Peer<S, T> {
         match decided {
             Step::Late => return self.late(),
             Step::Phase(phase) => self.enter(now, slot, phase),
-            Step::Lowered(offer) => {
-                self.offer = self.offer.min(offer);
-                if let Some(attempt) = self.attempt(slot) {
-                    attempt.offer = attempt.offer.min(offer);
-                }
-            }
+            Step::Lowered(offer) => self.lowered(slot, offer),
             Step::Connected(conn) => return self.open(now, slot, conn),
             Step::Failed(cause) => self.fail_attempt(slot, cause, None),
             Step::Rejected { cm_reason, private } => {
@@ -152,6 +148,18 @@ impl<S: Storage, T> Peer<S, T> {
     fn late(&mut self) -> Claim {
         count(&mut self.counters.late);
         Claim::Late
+    }
+
+    /// The device cannot do what was offered. That is remembered, but the fixed depth of version 1
+    /// says nothing of the device.
+    fn lowered(&mut self, slot: u8, offer: Offer) {
+        let Some(attempt) = self.attempt(slot) else {
+            return;
+        };
+        attempt.offer = attempt.offer.min(offer);
+        if attempt.version == Version::V2 {
+            self.offer = self.offer.min(offer);
+        }
     }
 
     fn enter(&mut self, now: Instant, slot: u8, phase: Phase) {

@@ -110,7 +110,8 @@ impl World {
         loop {
             assert!(self.conns[&conn].slot.is_none(), "not established");
             let gone = self.conns[&conn].closed;
-            if !gone && !(self.refusing && self.rng.chance(1, 4)) {
+            let refuses = self.refusing && self.rng.chance(1, 4);
+            if !gone && !refuses {
                 return self.end(&tx);
             }
             assert_eq!(ticket.deadline(), self.waiting[&tx.0]);

@@ -512,6 +512,31 @@ fn lu_12901_lowered_limits_are_remembered() {
     assert!(matches!(b.acts()[..], [Act::Start(_, _, offer, _)] if offer == lower));
 }
 
+/// A version 1 attempt, whose depth is fixed, leaves the offer of version 2 alone.
+#[test]
+fn version_1_does_not_lower_the_offer() {
+    let mut b = Bench::new(config(1));
+    b.queue();
+    let id = b.start();
+    let private = reject_bytes(Version::V1, RejectReason::Fatal, Stamp::UNKNOWN, 0, 0);
+    b.ok(id, rejected(&private[..24]));
+    b.acts();
+    b.ok(id, AttemptEvent::Released);
+    let acts = b.acts();
+    let [Act::Start(id, Version::V1, offer, Stamp::UNKNOWN)] = acts[..] else {
+        panic!("{acts:?}");
+    };
+    b.ok(id, AttemptEvent::LimitsLowered(offer));
+    b.ok(id, AttemptEvent::Connected(C1));
+    let mut info = est();
+    (info.version, info.queue_depth, info.max_frags) = (Version::V1, 8, 256);
+    assert_eq!(b.peer.handle_established(b.now, C1, &info), Ok(()));
+    let before = config(1);
+    let offer = b.peer.snapshot().offer;
+    assert_eq!(offer.queue_depth, before.ni.peer_credits);
+    assert_eq!(offer.max_frags, before.max_frags);
+}
+
 /// Nobody listens: fails at once, within one round trip, with an error LNet does not resend.
 #[test]
 fn lu_13972_lu_14536_no_listener() {
