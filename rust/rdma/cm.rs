@@ -252,7 +252,7 @@ fn fill_backlog(listener: &Arc<CmSlot>) -> Result {
                 return Ok(());
             }
         }
-        let slot = new_slot(listener.queue(), listener.tag.load(Relaxed))?;
+        let slot = new_slot(listener.queue(), 0)?;
         let key = slot.key;
         let mut inner = listener.inner.lock();
         let room = inner.backlog.len() < inner.backlog.capacity();
@@ -317,6 +317,7 @@ fn connect_request(
         inner.pending += 1;
         slot
     };
+    slot.tag.store(listener.tag.load(Relaxed), Relaxed);
     // SAFETY: The id is new, and its handler lock is held around this call.
     unsafe { verbs::cm_set_key(id.as_ptr(), slot.key) };
     {
@@ -422,7 +423,8 @@ pub(crate) enum CmEventKind {
     TimewaitExit,
 }
 
-/// The consuming end of a [`CmQueue`]: belongs to the one thread that handles events.
+/// The consuming end of a [`CmQueue`]: belongs to the one thread that handles events, and is
+/// dropped after all ids and listeners that use the queue.
 pub(crate) struct CmEvents {
     queue: Arc<CmQueue>,
     batch: Option<Batch<SlotData>>,
@@ -819,16 +821,16 @@ impl CmId {
     ///
     /// `ENOMEM`; see [`CmId`].
     pub(crate) fn listen(self) -> Result<Listener> {
-        let backlog = KVec::with_capacity(BACKLOG, GFP_KERNEL)?;
-        self.id.slot.inner.lock().backlog = backlog;
-        // Owns the backlog from here on.
-        let listener = Listener { id: Some(self) };
-        let Some(id) = listener.id() else {
-            return Err(EINVAL);
+        let slots = KVec::with_capacity(BACKLOG, GFP_KERNEL)?;
+        self.id.slot.inner.lock().backlog = slots;
+        let backlog = Backlog(self.id.slot.clone());
+        let listener = Listener {
+            id: self,
+            _backlog: backlog,
         };
-        fill_backlog(&id.id.slot)?;
+        fill_backlog(&listener.id.id.slot)?;
         // SAFETY: The id is alive. The CM's own backlog has no meaning for RC.
-        to_result(unsafe { verbs::cm_listen(id.id.as_raw(), 0) })?;
+        to_result(unsafe { verbs::cm_listen(listener.id.id.as_raw(), 0) })?;
         Ok(listener)
     }
 }
@@ -841,29 +843,28 @@ impl Drop for CmId {
 }
 
 /// An id that listens, with the slots for what it hears.
+///
+/// Dropping it stops listening, and sleeps. Requests that wait to be looked at stay so.
 pub(crate) struct Listener {
-    /// [`None`] only while being dropped.
-    id: Option<CmId>,
+    id: CmId,
+    /// Dropped after the id: then no callback takes from it, and nobody adds to it.
+    _backlog: Backlog,
 }
 
 impl Listener {
     /// The id, for its getters.
-    pub(crate) fn id(&self) -> Option<&CmId> {
-        self.id.as_ref()
+    pub(crate) fn id(&self) -> &CmId {
+        &self.id
     }
 }
 
-impl Drop for Listener {
-    /// Stops listening; sleeps. Requests that wait to be looked at stay so.
+/// The backlog in a listener's slot.
+struct Backlog(Arc<CmSlot>);
+
+impl Drop for Backlog {
     fn drop(&mut self) {
-        let Some(id) = self.id.take() else {
-            return;
-        };
-        let slot = id.id.slot.clone();
-        // After this no callback takes from the backlog, and nobody adds to it.
-        drop(id);
-        let backlog = core::mem::take(&mut slot.inner.lock().backlog);
-        for unused in backlog {
+        let slots = core::mem::take(&mut self.0.inner.lock().backlog);
+        for unused in slots {
             remove(unused.key);
         }
     }
