@@ -34,6 +34,9 @@ struct Shared {
 impl NetWatch {
     /// Starts watching. One watch can exist at a time. Sleeps (takes RTNL).
     ///
+    /// The kernel reports the interfaces that are there already, so the first
+    /// [`take`](Self::take) mostly says true.
+    ///
     /// # Errors
     ///
     /// `EBUSY` when there is one; `ENOMEM`.
