@@ -203,11 +203,10 @@ void kor_dma_check_sync(struct ib_device *dev, u64 addr, size_t len,
 
 	spin_lock_irqsave(&check_lock, flags);
 	map = check_find(dev, addr, len);
-	if (map && map->dir == dir) {
+	if (map && map->dir == dir)
 		map->cpu_owns = !to_device;
-	} else if (!check_lost) {
+	else if (!check_lost)
 		check_count(CHECK_BAD_SYNC, addr, len);
-	}
 	spin_unlock_irqrestore(&check_lock, flags);
 }
 
