@@ -67,7 +67,8 @@ pub struct DeviceCaps {
 /// Why there are no limits to work within.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitError {
-    /// A queue depth of 0.
+    /// A queue depth that nothing can be sent with: 0, or 1 in version 1, which keeps the last
+    /// credit for a NOOP.
     ZeroDepth,
     /// A fragment count of 0.
     ZeroFrags,
@@ -159,7 +160,7 @@ impl Limits {
         };
         let own_frags = tunables.max_frags.clamp(1, MAX_FRAGS);
         let (depth, frags) = propose.unwrap_or((own_depth, own_frags));
-        if depth == 0 {
+        if depth < min_depth(version) {
             return Err(LimitError::ZeroDepth);
         }
         if frags == 0 {
@@ -197,7 +198,7 @@ impl Limits {
             size.sq_cap = (self.sq_wrs / 2).max(floor);
         } else if self.max_send_sge > MIN_SEND_SGE {
             size.sge = (self.max_send_sge / 2).max(MIN_SEND_SGE);
-        } else if size.depth >= 2 {
+        } else if size.depth > min_depth(size.version) {
             size.depth = size.depth.saturating_sub(1);
             size.sq_cap = sq_floor(size.depth);
         } else {
@@ -218,7 +219,7 @@ impl Limits {
             max_frags,
             max_msg_size,
         } = agreed;
-        if queue_depth == 0 {
+        if queue_depth < min_depth(self.version) {
             return Err(LimitError::ZeroDepth);
         }
         if max_frags == 0 {
@@ -282,7 +283,7 @@ struct Size {
 impl Size {
     /// Lowers the depth until the device can serve it.
     fn fit(mut self, basis: Basis) -> Result<Limits, LimitError> {
-        while self.depth > 0 {
+        while self.depth >= min_depth(self.version) {
             if let Some(limits) = self.limits(basis) {
                 return Ok(limits);
             }
@@ -345,6 +346,14 @@ impl Size {
         1u32.saturating_add(u32::from(sends).saturating_mul(2))
             .saturating_add(u32::from(self.depth))
             .saturating_add(transfers.saturating_mul(writes))
+    }
+}
+
+/// Shallowest queue that something can be sent with.
+const fn min_depth(version: Version) -> u16 {
+    match version {
+        Version::V1 => 2,
+        Version::V2 => 1,
     }
 }
 

@@ -44,6 +44,7 @@ use crate::wire::{
     Frag,
     Header,
     LnetHdr,
+    MsgType,
     PayloadOut,
     Version, //
 };
@@ -107,6 +108,20 @@ pub struct Emitted {
 }
 
 impl OutMsg {
+    /// The type of the message.
+    pub const fn kind(&self) -> MsgType {
+        match self.body {
+            OutBody::Noop => MsgType::Noop,
+            OutBody::Immediate(_) => MsgType::Immediate,
+            OutBody::PutReq { .. } => MsgType::PutReq,
+            OutBody::PutNak(_) => MsgType::PutNak,
+            OutBody::PutAck { .. } => MsgType::PutAck,
+            OutBody::PutDone(_) => MsgType::PutDone,
+            OutBody::GetReq { .. } => MsgType::GetReq,
+            OutBody::GetDone(_) => MsgType::GetDone,
+        }
+    }
+
     /// Writes the message to the start of a slot's buffer. The payload of an IMMEDIATE is not
     /// written: it goes out as an SGE of its own. 192 bytes are enough for every message.
     ///

@@ -136,10 +136,20 @@ pub(super) type Sge = (u64, u32);
 
 #[derive(Clone, Debug)]
 pub(super) enum SqOp {
-    Send { sges: Vec<Sge> },
-    Write { sges: Vec<Sge>, rkey: u32, remote: u64 },
-    Reg { key: u32 },
-    Inv { key: u32 },
+    Send {
+        sges: Vec<Sge>,
+    },
+    Write {
+        sges: Vec<Sge>,
+        rkey: u32,
+        remote: u64,
+    },
+    Reg {
+        key: u32,
+    },
+    Inv {
+        key: u32,
+    },
     Sentinel,
 }
 
@@ -193,7 +203,11 @@ pub(super) enum QpState {
 #[derive(Clone, Debug)]
 pub(super) enum Packet {
     Send(Vec<u8>),
-    Write { rkey: u32, remote: u64, bytes: Vec<u8> },
+    Write {
+        rkey: u32,
+        remote: u64,
+        bytes: Vec<u8>,
+    },
 }
 
 /// A queue pair and its completion queue.
@@ -237,6 +251,10 @@ impl Qp {
         self.sq.is_empty() && self.rq.is_empty()
     }
 
+    pub(super) fn rq_empty(&self) -> bool {
+        self.rq.is_empty()
+    }
+
     pub(super) fn sq_empty(&self) -> bool {
         self.sq.is_empty()
     }
@@ -258,7 +276,10 @@ impl Qp {
             !self.rq.iter().any(|&(_, other)| other == rx),
             "receive buffer {rx} is posted twice"
         );
-        assert!((self.rq.len() as u32) < self.rq_size, "receive queue overflow");
+        assert!(
+            (self.rq.len() as u32) < self.rq_size,
+            "receive queue overflow"
+        );
         if self.state == QpState::Err {
             self.push_cqe(Cqe {
                 id,
@@ -443,9 +464,9 @@ impl Qp {
     /// Whether a request that has not completed uses `region`.
     pub(super) fn uses(&self, region: Region) -> bool {
         self.sq.iter().any(|entry| match &entry.wr.op {
-            SqOp::Send { sges } | SqOp::Write { sges, .. } => {
-                sges.iter().any(|&(addr, _)| (addr >> 32) as Region == region)
-            }
+            SqOp::Send { sges } | SqOp::Write { sges, .. } => sges
+                .iter()
+                .any(|&(addr, _)| (addr >> 32) as Region == region),
             SqOp::Reg { .. } | SqOp::Inv { .. } | SqOp::Sentinel => false,
         })
     }

@@ -37,11 +37,7 @@ impl Storage for Heap {
     type Buf<U> = Vec<U>;
     type Error = std::convert::Infallible;
 
-    fn alloc<U>(
-        &mut self,
-        n: usize,
-        init: impl FnMut(usize) -> U,
-    ) -> Result<Vec<U>, Self::Error> {
+    fn alloc<U>(&mut self, n: usize, init: impl FnMut(usize) -> U) -> Result<Vec<U>, Self::Error> {
         Ok((0..n).map(init).collect())
     }
 }

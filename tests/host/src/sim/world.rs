@@ -59,9 +59,18 @@ impl Config {
             true => Version::V1,
             false => Version::V2,
         };
-        let depth = [depth(prng), depth(prng)];
+        let mut depth = [depth(prng), depth(prng)];
+        if version == Version::V1 {
+            depth = [8, 8];
+        }
         let below = |prng: &mut Prng, n: u16| prng.range(1, u64::from(n)) as u16;
-        let timeout = pick(prng, &[50, 200, 1000]) * MS;
+        let latency = pick(prng, &[1, 5, 50, 500]) * US;
+        let cq_delay = pick(prng, &[1, 10, 200, 2000]) * US;
+        let action_delay = pick(prng, &[1, 10, 300]) * US;
+        // Enough for everything that LNet may have on its way at a time.
+        let least = 400 * (latency + cq_delay + action_delay);
+        let timeout = (pick(prng, &[50, 200, 1000]) * MS).max(least);
+        let safety = timeout / 2 + prng.range(0, timeout);
         Self {
             version,
             depth,
@@ -73,12 +82,12 @@ impl Config {
             keepalive: prng.chance(1, 2).then(|| Span(timeout / 3)),
             cksum: prng.chance(1, 2),
             conns: prng.range(1, 2) as usize,
-            latency: pick(prng, &[1, 5, 50, 500]) * US,
-            cq_delay: pick(prng, &[1, 10, 200, 2000]) * US,
+            latency,
+            cq_delay,
             lnet_delay: pick(prng, &[1, 10, 1000]) * US,
-            action_delay: pick(prng, &[1, 10, 300]) * US,
-            submit_gap: pick(prng, &[5, 50, 500]) * US,
-            safety: timeout / 2 + prng.range(0, timeout),
+            action_delay,
+            submit_gap: (pick(prng, &[5, 50, 500]) * US).max(safety / 200),
+            safety,
             fault_gap: pick(prng, &[timeout / 20, timeout / 4, timeout]),
             post_fault: pick(prng, &[0, 0, 5000, 500]),
             small_sq: prng.chance(1, 3),
@@ -403,14 +412,11 @@ impl World {
         let now = self.instant();
         let one_in = if self.faults { self.cfg.post_fault } else { 0 };
         let ep = &mut self.eps[id];
-        let before = ep.conn.snapshot();
         let mut faults = PostFaults {
             prng: &mut self.prng,
             one_in,
         };
         let sent = ep.post_all(now, &mut self.nodes[ep.node].memory, &mut faults);
-        let after = ep.conn.snapshot();
-        self.report.early += u64::from(after.rx_parked.saturating_sub(before.rx_parked));
         while let Some(action) = ep.conn.poll_action() {
             ep.actions.push_back(action);
         }
@@ -462,7 +468,10 @@ impl World {
                     let rx = wr.rx().expect("receive");
                     let buf = ep.rx_bufs[usize::from(rx.0)].clone();
                     match Message::parse(&buf[..cqe.byte_len]) {
-                        Ok(msg) => ep.conn.handle_msg(now, wr, &msg),
+                        Ok(msg) => {
+                            ep.conn.handle_msg(now, wr, &msg);
+                            self.report.early += u64::from(ep.conn.snapshot().rx_parked > 0);
+                        }
                         Err(e) => panic!("message cannot be parsed: {e}"),
                     }
                 }
@@ -522,7 +531,11 @@ impl World {
             }
             Action::Deliver { rx, hdr, kind } => self.deliver(id, rx, hdr, kind),
             Action::Plan {
-                op, rx, desc, total, ..
+                op,
+                rx,
+                desc,
+                total,
+                ..
             } => self.plan(id, op, rx, desc, total),
             Action::Finish { tx, done } => self.finish(id, tx, done, false),
             Action::FinishAfterDrain { tx, done } => self.finish(id, tx, done, true),
@@ -538,7 +551,10 @@ impl World {
             Action::Drained { forced } => {
                 let ep = &mut self.eps[id];
                 assert!(forced || ep.qp.idle(), "drained with requests on the QP");
-                assert!(ep.actions.iter().all(|a| matches!(a, Action::Deliver { .. })));
+                assert!(ep
+                    .actions
+                    .iter()
+                    .all(|a| matches!(a, Action::Deliver { .. })));
                 self.report.forced += u64::from(forced);
                 ep.drained = true;
                 ep.qp.destroy();
@@ -564,7 +580,10 @@ impl World {
             | Cause::ConnectFailed(_) => {}
             other => panic!("ep {id} closed: {other:?}"),
         }
-        assert!(self.faults || self.quiet || !self.sound(id), "closed: {cause:?}");
+        assert!(
+            self.faults || self.quiet || !self.sound(id),
+            "closed: {cause:?}"
+        );
         let delay = self.jitter(self.cfg.action_delay * 10);
         self.at(delay, Ev::Connect);
     }
@@ -665,12 +684,17 @@ impl World {
     fn arrive(&mut self, to: EpId, from: EpId, seq: u64, packet: Packet) {
         let ep = &mut self.eps[to];
         let there = matches!(ep.qp.state, QpState::Init | QpState::Rts);
-        if !there {
+        // A closed connection may have failed to post its receives.
+        if !there || (ep.conn.cause().is_some() && ep.qp.rq_empty()) {
             let retries = self.prng.range(1, self.cfg.timeout.0 / 2);
             return self.at(retries, Ev::Failed(from, seq));
         }
         match packet {
-            Packet::Write { rkey, remote, bytes } => {
+            Packet::Write {
+                rkey,
+                remote,
+                bytes,
+            } => {
                 let memory = &mut self.nodes[ep.node].memory;
                 memory.remote_write(rkey, remote, &bytes);
             }
@@ -968,8 +992,14 @@ impl World {
             self.msgs[msg].sink = Some(done);
         }
         for region in regions(&mem) {
-            let used = self.eps.iter().any(|ep| ep.node == node && ep.qp.uses(region));
-            assert!(!used, "message {msg} ended while the device uses its memory");
+            let used = self
+                .eps
+                .iter()
+                .any(|ep| ep.node == node && ep.qp.uses(region));
+            assert!(
+                !used,
+                "message {msg} ended while the device uses its memory"
+            );
         }
         self.release(node, mem, drained);
     }

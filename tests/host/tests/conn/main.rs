@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The connection engine: unit tests, and those of the bug catalogue that touch a connection,
+//! named by its ids.
+
+mod catalogue;
+mod chain;
+mod common;
+mod credits;
+mod exchanges;
+mod hostile;
+mod limits;
+mod small;
