@@ -19,7 +19,10 @@ use super::{
     peer::Peer,
     queue::WorkQueue,
     send,
-    stats::Event,
+    stats::{
+        self,
+        Event, //
+    },
     table::Key,
     tunables,
     tx::Ended,
@@ -65,6 +68,7 @@ use crate::{
         Header,
         Identity,
         Message,
+        MsgType,
         Nid,
         Stamp,
         Version,
@@ -457,7 +461,10 @@ impl<'a> Worker<'a> {
             link.id.connect(&conn_param(&msg))
         });
         let event = match sent {
-            Ok(()) => AttemptEvent::Connecting,
+            Ok(()) => {
+                stats::sent(MsgType::ConnReq, CONN_MSG_SIZE as u32);
+                AttemptEvent::Connecting
+            }
             Err(e) => AttemptEvent::CallFailed(e.to_errno()),
         };
         let _ = self.attempt_event(peer, plan.attempt, event);
@@ -518,6 +525,9 @@ impl<'a> Worker<'a> {
             return conn.drive(|engine, now| engine.close(now, Cause::TooMany));
         }
         let ack = Message::parse(data);
+        if let Ok(msg) = &ack {
+            stats::received(msg.kind(), msg.nob);
+        }
         conn.drive(|engine, now| engine.handle_established(now, Some(ack)));
     }
 

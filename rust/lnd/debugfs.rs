@@ -21,7 +21,7 @@ use kernel::{
 #[pin_data]
 pub(crate) struct Files {
     #[pin]
-    stats: File<()>,
+    stats: File<Arc<Ko2iblnd>>,
     #[pin]
     conns: File<Arc<Ko2iblnd>>,
     _dir: Dir,
@@ -32,17 +32,24 @@ impl Files {
     pub(crate) fn new(lnd: Arc<Ko2iblnd>) -> impl PinInit<Self, Error> {
         let dir = Dir::new(c"ko2iblnd");
         try_pin_init!(Self {
-            stats <- dir.read_callback_file(c"stats", Ok::<_, Error>(()), &show_stats),
+            stats <- dir.read_callback_file(c"stats", Ok::<_, Error>(lnd.clone()), &show_stats),
             conns <- dir.read_callback_file(c"conns", Ok::<_, Error>(lnd), &show_conns),
             _dir: dir,
         })
     }
 }
 
-fn show_stats(_: &(), f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn show_stats(lnd: &Arc<Ko2iblnd>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    if let Some(driver) = lnd.driver() {
+        let mut at = 0;
+        while let Some(ni) = driver.ni_at(at) {
+            at += 1;
+            writeln!(f, "nid {}", ni.info().nid)?;
+        }
+    }
     stats::show(f)?;
-    writeln!(f, "live_messages: {}", lnet::live_messages())?;
-    writeln!(f, "lost_messages: {}", lnet::lost_messages())
+    writeln!(f, "live messages {}", lnet::live_messages())?;
+    writeln!(f, "counter lost_messages {}", lnet::lost_messages())
 }
 
 fn show_conns(lnd: &Arc<Ko2iblnd>, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -9,7 +9,10 @@ use super::{
         Conn,
         Wish, //
     },
-    stats::Event,
+    stats::{
+        self,
+        Event, //
+    },
     tx::Ended, //
 };
 use crate::{
@@ -146,7 +149,10 @@ fn completion(conn: &Conn, wc: &Wc) {
 fn received(conn: &Conn, wr: WrId, rx: RxId, len: u32) {
     Event::RxMessages.count();
     let read = conn.received(rx, len, |buf| match Message::parse(buf) {
-        Ok(msg) => conn.feed(|engine, now| engine.handle_msg(now, wr, &msg)),
+        Ok(msg) => {
+            stats::received(msg.kind(), msg.nob);
+            conn.feed(|engine, now| engine.handle_msg(now, wr, &msg));
+        }
         Err(error) => {
             Event::RxBadMessage.count();
             crate::warn_ratelimited!("{}: bad message: {}\n", conn.peer.nid, error);

@@ -17,7 +17,10 @@ use super::{
     ni::Ni,
     now,
     peer::Peer,
-    stats::Event,
+    stats::{
+        self,
+        Event, //
+    },
     table::Key, //
 };
 use crate::{
@@ -47,8 +50,10 @@ use crate::{
         Endian,
         Header,
         Identity,
+        MsgType,
         Reject,
         RejectReason,
+        CONN_MSG_SIZE,
         REJECT_SIZE, //
     },
 };
@@ -90,6 +95,7 @@ impl Worker<'_> {
     ) -> core::result::Result<(Arc<Ni>, ConnReq), Refusal> {
         let privileged = Params::read().require_privileged_port != 0;
         let screened = screen(data, port, privileged)?;
+        stats::received(MsgType::ConnReq, CONN_MSG_SIZE as u32);
         let nid = screened.dst();
         let ni = self.driver.ni_by_nid(nid);
         let Some(ni) = ni else {
@@ -224,7 +230,9 @@ impl Worker<'_> {
         };
         let msg = conn_msg(&hdr, &BodyOut::ConnAck(conn.limits().params()))?;
         let link = self.links.get(&tag).ok_or(ENODEV)?;
-        link.id.accept(&conn_param(&msg))
+        link.id.accept(&conn_param(&msg))?;
+        stats::sent(MsgType::ConnAck, CONN_MSG_SIZE as u32);
+        Ok(())
     }
 }
 

@@ -8,7 +8,10 @@ use super::{
         ConnInner,
         QpSlot, //
     },
-    stats::Event,
+    stats::{
+        self,
+        Event, //
+    },
     tx::Tx, //
 };
 use crate::{
@@ -223,6 +226,8 @@ fn add_send(
     // Fits: not more than the slot.
     let header = slot.send_sge(emitted.len as u32, lkey);
     let flags = SendFlags { signaled: signal };
+    // Fits: a message is at most 4 KiB long.
+    stats::sent(out.msg.kind(), (emitted.len as u32).saturating_add(payload));
     let added = match tx {
         None => inner.sends.send(wr.to_raw(), flags, &[header]),
         Some(tx) => {

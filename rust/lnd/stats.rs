@@ -5,6 +5,7 @@
 //! Every bad outcome that the driver defines has a counter here. Counters only grow, from module
 //! load to unload; [`Live`] counts must be zero when the module goes, and `debugfs` shows both.
 
+use crate::wire::MsgType;
 use core::fmt;
 use kernel::{
     prelude::*,
@@ -182,18 +183,68 @@ impl Drop for Counted {
     }
 }
 
-/// Writes all counters, one per line.
-pub(crate) fn show(f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    for event in Event::ALL {
-        writeln!(f, "{}: {}", event.name(), event.get())?;
-    }
-    show_live(f)
+/// How many messages of one type there were, and their length in bytes together.
+struct Traffic {
+    kind: MsgType,
+    messages: Atomic<i64>,
+    bytes: Atomic<i64>,
 }
 
-/// Writes the live counts, one per line.
-pub(crate) fn show_live(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+type ByType = [Traffic; MsgType::ALL.len()];
+
+const fn no_traffic() -> ByType {
+    let mut kinds = 0;
+    let mut all = [const {
+        Traffic {
+            kind: MsgType::Noop,
+            messages: Atomic::new(0),
+            bytes: Atomic::new(0),
+        }
+    }; MsgType::ALL.len()];
+    while kinds < all.len() {
+        all[kinds].kind = MsgType::ALL[kinds];
+        kinds += 1;
+    }
+    all
+}
+
+static SENT: ByType = no_traffic();
+static RECEIVED: ByType = no_traffic();
+
+fn count(counts: &ByType, kind: MsgType, bytes: u32) {
+    if let Some(traffic) = counts.iter().find(|traffic| traffic.kind == kind) {
+        traffic.messages.add(1, Relaxed);
+        traffic.bytes.add(i64::from(bytes), Relaxed);
+    }
+}
+
+/// Counts a message of `bytes` bytes that was sent.
+pub(crate) fn sent(kind: MsgType, bytes: u32) {
+    count(&SENT, kind, bytes);
+}
+
+/// Counts a message of `bytes` bytes that was received.
+pub(crate) fn received(kind: MsgType, bytes: u32) {
+    count(&RECEIVED, kind, bytes);
+}
+
+fn show_traffic(f: &mut fmt::Formatter<'_>, way: &str, counts: &ByType) -> fmt::Result {
+    for traffic in counts {
+        let (messages, bytes) = (traffic.messages.load(Relaxed), traffic.bytes.load(Relaxed));
+        writeln!(f, "{way} {} {messages} {bytes}", traffic.kind.name())?;
+    }
+    Ok(())
+}
+
+/// Writes everything, a line for each: what it is, its name, its value or values.
+pub(crate) fn show(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    show_traffic(f, "sent", &SENT)?;
+    show_traffic(f, "received", &RECEIVED)?;
+    for event in Event::ALL {
+        writeln!(f, "counter {} {}", event.name(), event.get())?;
+    }
     for live in Live::ALL {
-        writeln!(f, "live_{}: {}", live.name(), live.get())?;
+        writeln!(f, "live {} {}", live.name(), live.get())?;
     }
     Ok(())
 }

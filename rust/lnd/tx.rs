@@ -98,13 +98,14 @@ pub(crate) struct Tx {
     /// Payload of an IMMEDIATE.
     bounce: DmaBuf<ToDevice>,
     hca: Arc<Hca>,
-    pool: Arc<TxPool>,
-    busy: Option<Counted>,
+    cpt: Cpt,
+    /// While it is out of its pool: where it goes back to.
+    home: Option<(Arc<TxPool>, Counted)>,
     _live: Counted,
 }
 
 impl Tx {
-    fn new(pool: &Arc<TxPool>, hca: &Arc<Hca>) -> Result<KBox<Self>> {
+    fn new(pool: &TxPool, hca: &Arc<Hca>) -> Result<KBox<Self>> {
         let frags = KVVec::with_capacity(usize::from(MAX_FRAGS), GFP_KERNEL)?;
         let tx = Self {
             msg: None,
@@ -116,8 +117,8 @@ impl Tx {
             cursor: Cursor::new(0),
             bounce: DmaBuf::new(hca.device(), MSG_SIZE as u32, pool.node)?,
             hca: hca.clone(),
-            pool: pool.clone(),
-            busy: None,
+            cpt: pool.cpt,
+            home: None,
             _live: Live::Txs.hold(),
         };
         Ok(KBox::new(tx, GFP_KERNEL)?)
@@ -189,7 +190,7 @@ impl Tx {
 
     fn try_map_sink(&mut self, memory: Kiov<'_>) -> Result<Sink> {
         let nob = memory.len();
-        let mr = self.hca.mrs(self.pool.cpt).ok_or(ENOMEM)?.get()?;
+        let mr = self.hca.mrs(self.cpt).ok_or(ENOMEM)?.get()?;
         let table = self.table.take().ok_or(EBUSY)?;
         // SAFETY: As in `map_source`.
         let sg = match unsafe { table.map(self.hca.device(), memory.slices()) } {
@@ -223,7 +224,7 @@ impl Tx {
     }
 
     fn put_mr(&self, mr: Mr<crate::rdma::Free>) {
-        if let Some(pool) = self.hca.mrs(self.pool.cpt) {
+        if let Some(pool) = self.hca.mrs(self.cpt) {
             pool.put(mr);
         }
     }
@@ -292,8 +293,8 @@ impl Tx {
 
 /// Idle descriptors of one NI and CPT.
 ///
-/// It grows when it is empty and keeps what fits its limit. The lock is a leaf; no descriptor is
-/// dropped under it.
+/// It grows when it is empty and keeps what fits its limit. An idle descriptor does not refer to
+/// its pool. The lock is a leaf; no descriptor is dropped under it.
 #[pin_data]
 pub(crate) struct TxPool {
     cpt: Cpt,
@@ -326,7 +327,7 @@ impl TxPool {
     /// # Errors
     ///
     /// ENOMEM, EIO; ENETDOWN without a device.
-    pub(crate) fn fill(self: &Arc<Self>, dev: &Dev) -> Result {
+    pub(crate) fn fill(&self, dev: &Dev) -> Result {
         let hca = dev.hca()?;
         loop {
             let (have, want) = {
@@ -361,7 +362,7 @@ impl TxPool {
             };
             // One that was made for a device that is gone is dropped.
             if Arc::ptr_eq(&tx.hca, &hca) {
-                tx.busy = Some(Live::TxsBusy.hold());
+                tx.home = Some((self.clone(), Live::TxsBusy.hold()));
                 return Ok(tx);
             }
         }
@@ -373,12 +374,10 @@ impl TxPool {
         let mut tx = tx;
         tx.undo(ended);
         tx.what = None;
-        tx.busy = None;
-        let pool = tx.pool.clone();
-        if tx.hca.is_gone() {
-            drop(tx);
-        } else {
-            pool.keep(tx);
+        let home = tx.home.take();
+        match home {
+            Some((pool, _busy)) if !tx.hca.is_gone() => pool.keep(tx),
+            Some(_) | None => drop(tx),
         }
     }
 
