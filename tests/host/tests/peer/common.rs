@@ -257,6 +257,7 @@ impl Bench {
         let at = self.peer.poll_timeout().expect("a deadline");
         self.now = self.now.max(at);
         self.peer.handle_timeout(self.now);
+        assert_ne!(self.peer.poll_timeout(), Some(at), "due for ever");
     }
 
     pub(crate) fn gone(&mut self, conn: ConnId, cause: Cause) {
