@@ -13,6 +13,9 @@ um) messages=${DEMO_MESSAGES:-200} ;;
 *) messages=${DEMO_MESSAGES:-20} ;;
 esac
 
+# The other node's PUTs have all arrived and been verified.
+all_arrived() { [ "$(si_stat sink_ok)" = "$(get_peer puts)" ]; }
+
 load_lnd
 run si net add o2ib0 "if=$NETDEV"
 sync_point up
@@ -23,6 +26,9 @@ for sender in 1 2; do
 	fi
 	sync_point "sent-$sender" 60
 done
+put puts "$SI_PUTS"
+sync_point counted
+wait_for 10 all_arrived
 
 keep_rxe
 keep_stats
