@@ -212,7 +212,8 @@ impl Tx {
                 return Ok(sink);
             }
             Ok(mr) => {
-                let (mr, sg) = mr.cancel();
+                // SAFETY: It was mapped just now; nothing has been posted since.
+                let (mr, sg) = unsafe { mr.cancel() };
                 (EINVAL, mr, sg)
             }
             Err(failed) => failed,
@@ -274,7 +275,9 @@ impl Tx {
             Data::Nothing => return,
             Data::Source(sg) => sg.unmap(),
             Data::Sink(mr) => {
-                let (mr, sg) = mr.cancel();
+                // SAFETY: Whoever posts a registration that the device takes calls `set_exposed`
+                // under the same lock, so none was taken.
+                let (mr, sg) = unsafe { mr.cancel() };
                 self.put_mr(mr);
                 sg.unmap()
             }

@@ -174,8 +174,14 @@ impl Mr<Mapped> {
         }
     }
 
-    /// Takes the memory back when no registration was posted, or the device refused it.
-    pub(crate) fn cancel(self) -> (Mr<Free>, DmaSg<FromDevice>) {
+    /// Takes the memory back when the peer never had access.
+    ///
+    /// # Safety
+    ///
+    /// No registration of the region was posted since it was mapped, or the device did not take
+    /// it.
+    pub(crate) unsafe fn cancel(self) -> (Mr<Free>, DmaSg<FromDevice>) {
+        // INVARIANT: The key never became valid, by the contract of this function.
         let mr = Mr {
             region: self.region,
             state: Free(()),
