@@ -84,6 +84,10 @@ use kernel::{
     sync::Arc, //
 };
 
+/// How long the CM is asked to resolve an address, again and again. When the neighbour answers
+/// just as the CM queues its request, the CM does not notice before the time is up.
+const RESOLVE_SLICE: Span = Span(500_000_000);
+
 /// How often deadlines are looked at, in nanoseconds.
 const SWEEP_NS: u64 = 1_000_000_000;
 
@@ -372,6 +376,9 @@ impl<'a> Worker<'a> {
             CmEventKind::AddrResolved => return self.addr_resolved(tag, peer, plan),
             CmEventKind::RouteResolved => return self.route_resolved(tag, peer, plan),
             CmEventKind::Established => return self.active_established(tag, peer, plan, data),
+            CmEventKind::AddrError(e) if *e == ETIMEDOUT.to_errno() => {
+                return self.resolve_again(tag, peer, plan);
+            }
             CmEventKind::AddrError(_) => AttemptEvent::AddrError,
             CmEventKind::RouteError(_) => AttemptEvent::RouteError,
             CmEventKind::ConnectError(_) => AttemptEvent::ConnectError,
@@ -404,6 +411,18 @@ impl<'a> Worker<'a> {
     fn drive_conn(&self, tag: u64, f: impl FnOnce(&Arc<Conn>)) {
         if let Some(conn) = self.links.get(&tag).and_then(|link| link.conn.as_ref()) {
             f(conn);
+        }
+    }
+
+    /// The address was not resolved in [`RESOLVE_SLICE`]: goes on, until the engine gives up.
+    fn resolve_again(&self, tag: u64, peer: &Arc<Peer>, plan: Plan) {
+        let Some(link) = self.links.get(&tag) else {
+            return;
+        };
+        let to = address_of(peer.nid);
+        if let Err(e) = to.and_then(|to| link.id.resolve_addr(None, &to, millis(RESOLVE_SLICE))) {
+            let failed = AttemptEvent::CallFailed(e.to_errno());
+            let _ = self.attempt_event(peer, plan.attempt, failed);
         }
     }
 
@@ -671,16 +690,20 @@ pub(super) fn make_conn(
 
 /// Has the address of `nid` resolved, from the address of `dev`.
 fn resolve_addr(id: &CmId, dev: &Dev, nid: Nid) -> Result {
-    let params = Params::read();
-    let service = u16::try_from(params.service).map_err(|_| EINVAL)?;
     let from = SockAddr::v4(dev.addr().to_be_bytes(), 0);
-    let to = SockAddr::v4(nid.addr().to_be_bytes(), service);
-    let timeout = millis(RESOLVE_TIMEOUT);
-    if params.use_privileged_port != 0 {
+    let to = address_of(nid)?;
+    let timeout = millis(RESOLVE_SLICE);
+    if Params::read().use_privileged_port != 0 {
         id.resolve_addr_privileged(&from, &to, timeout)
     } else {
         id.resolve_addr(Some(&from), &to, timeout)
     }
+}
+
+/// Where `nid` listens.
+fn address_of(nid: Nid) -> Result<SockAddr> {
+    let service = u16::try_from(Params::read().service).map_err(|_| EINVAL)?;
+    Ok(SockAddr::v4(nid.addr().to_be_bytes(), service))
 }
 
 /// As the CM takes it.
