@@ -164,5 +164,5 @@ die_now() {
 	echo ok >"$RUN/result.$NODE"
 	dmesg >"$RUN/dmesg.$NODE"
 	sync
-	/bin/busybox reboot -f
+	/bin/busybox poweroff -f
 }
