@@ -190,11 +190,6 @@ impl Screened {
     pub const fn dst(&self) -> Nid {
         self.hdr.dst
     }
-
-    /// The NID that the requester claims to have.
-    pub const fn src(&self) -> Nid {
-        self.hdr.src
-    }
 }
 
 /// What the driver found for [`Screened::dst`].

@@ -33,7 +33,6 @@ mod reject;
 pub use self::attempt::AttemptEvent;
 pub use self::pace::{
     TieBreak,
-    IMMEDIATE_RETRIES,
     MAX_RACES, //
 };
 pub use self::queue::Ticket;
@@ -352,21 +351,6 @@ impl<S: Storage, T> Peer<S, T> {
             dirty: false,
             counters: PeerCounters::default(),
         })
-    }
-
-    /// The remote NID.
-    pub const fn nid(&self) -> Nid {
-        self.config.peer
-    }
-
-    /// Whether [`Peer::delete`] or [`Peer::retire`] took it out of service.
-    pub const fn is_deleted(&self) -> bool {
-        self.deleted
-    }
-
-    /// Whether there are established connections, for the debug commands.
-    pub fn is_connected(&self) -> bool {
-        self.conns.any(conns::State::is_up)
     }
 
     /// Takes a message that LNet sends to this peer.

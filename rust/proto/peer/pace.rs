@@ -9,7 +9,7 @@ use crate::proto::{
 use crate::wire::Nid;
 
 /// Consecutive retries that are made at once; later ones are delayed.
-pub const IMMEDIATE_RETRIES: u16 = 10;
+const IMMEDIATE_RETRIES: u16 = 10;
 
 /// Races that a peer loses before we give way to it (section 14.7).
 pub const MAX_RACES: u8 = 20;

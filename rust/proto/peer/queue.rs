@@ -25,13 +25,6 @@ pub struct Ticket {
     pub(super) tries: u8,
 }
 
-impl Ticket {
-    /// When the message fails if no connection has taken it.
-    pub const fn deadline(&self) -> Instant {
-        self.deadline
-    }
-}
-
 /// What is to happen to a message on its way out.
 #[derive(Clone, Copy)]
 enum Fate {

@@ -241,6 +241,7 @@ impl Net {
     }
 
     fn act(&mut self, at: usize, action: PeerAction<Tx>) {
+        let other = self.nodes[1 - at].ni.nid;
         let node = &mut self.nodes[at];
         match action {
             PeerAction::StartAttempt {
@@ -257,7 +258,7 @@ impl Net {
                 let cm = self.name();
                 let node = &mut self.nodes[at];
                 node.attempts.insert(id, Some(cm));
-                let req = connreq_bytes(&node.ni, node.peer.nid(), dst_stamp, version, offer);
+                let req = connreq_bytes(&node.ni, other, dst_stamp, version, offer);
                 let attempt = Active {
                     node: at,
                     attempt: id,

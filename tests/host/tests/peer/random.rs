@@ -114,7 +114,6 @@ impl World {
             if !gone && !refuses {
                 return self.end(&tx);
             }
-            assert_eq!(ticket.deadline(), self.waiting[&tx.0]);
             let cause = if gone {
                 Cause::PeerGone
             } else {
@@ -200,7 +199,7 @@ impl World {
             PeerSubmit::Use { conn, tx, ticket } => self.give(conn, tx, ticket),
             PeerSubmit::Queued => {}
             PeerSubmit::Refused(Refused { tx, cause }) => {
-                assert_eq!(cause == Cause::Deleted, self.peer.is_deleted());
+                assert_eq!(cause == Cause::Deleted, self.peer.snapshot().deleted);
                 self.end(&tx);
             }
         }
@@ -446,7 +445,6 @@ impl World {
     /// The steps of [`short_schedules`], each without chance.
     fn fixed_step(&mut self, step: u32) {
         let oldest = self.attempts.keys().next().copied();
-        let race = reject_bytes(Version::V2, RejectReason::ConnRace, Stamp(1), 128, 257);
         let conn = self.new_conn();
         match (step, oldest) {
             (0, _) => self.submit(),
@@ -459,6 +457,7 @@ impl World {
                 self.conns.insert(conn, Conn::new(Some(slot(id))));
             }
             (2, Some(id)) => {
+                let race = reject_bytes(Version::V2, RejectReason::ConnRace, Stamp(1), 128, 257);
                 let _ = self.peer.handle_attempt(self.now, id, rejected(&race));
             }
             (3, Some(id)) => {
@@ -527,7 +526,9 @@ fn short_schedules() {
         for schedule in 0..STEPS.pow(len) {
             let mut world = World::new(0);
             world.refusing = false;
-            world.peer = peer(config(conns_per_peer), world.now);
+            let mut cfg = config(conns_per_peer);
+            (cfg.max_waiting, cfg.max_conns) = (8, 8);
+            world.peer = peer(cfg, world.now);
             let steps: Vec<_> = (0..len)
                 .map(|at| schedule / STEPS.pow(at) % STEPS)
                 .collect();
