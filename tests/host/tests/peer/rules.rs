@@ -351,6 +351,7 @@ fn lu_5718_lu_7569_pacing() {
     let begin = b.now;
     while b.now.since(begin) < secs(120) {
         starts.push(b.now.since(begin).0);
+        assert!(starts.len() < 1_000, "no pacing");
         b.reject(id, RejectReason::ConnRace);
         // Something always waits.
         if b.peer.snapshot().waiting < 60 {
