@@ -282,12 +282,6 @@ pub(crate) struct SendCommon {
 }
 
 impl SendWr {
-    /// A request that is not to be posted.
-    pub(crate) fn empty() -> Self {
-        // SAFETY: All fields are integers and pointers, for which zeroes are valid.
-        unsafe { core::mem::zeroed() }
-    }
-
     fn base(
         common: SendCommon,
         opcode: bindings::ib_wr_opcode,
@@ -298,7 +292,7 @@ impl SendWr {
         if common.signaled {
             flags |= bindings::ib_send_flags_IB_SEND_SIGNALED;
         }
-        // SAFETY: As in `empty`.
+        // SAFETY: All fields are integers and pointers, for which zeroes are valid.
         let mut wr: bindings::ib_send_wr = unsafe { core::mem::zeroed() };
         wr.__bindgen_anon_1.wr_id = common.wr_id;
         wr.sg_list = sges.cast();
