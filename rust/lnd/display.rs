@@ -30,4 +30,5 @@ forward!(
     RefuseCause,
     tunables::Clamped,
     tunables::Rejected,
+    tunables::SetError,
 );

@@ -28,11 +28,13 @@ mod display;
 mod exec;
 mod form;
 mod ni;
+mod params;
 mod passive;
 mod peer;
 mod post;
 mod queue;
 mod recv;
+mod removal;
 mod sched;
 mod send;
 mod stats;
@@ -50,12 +52,11 @@ use self::{
     connd::Connd,
     dev::Dev,
     ni::Ni,
+    removal::Devices,
     sched::Schedulers,
     stats::Event,
     table::Table,
     tunables::{
-        Common,
-        ModuleParams,
         O2ib,
         Resolved, //
     },
@@ -64,6 +65,7 @@ use crate::{
     kx::{
         self,
         Kthread,
+        NetWatch,
         NofsScope, //
     },
     lnet::{
@@ -85,8 +87,10 @@ use crate::{
     },
     proto::Instant,
     rdma::{
+        ClientRegistration,
         CmEventKind,
-        CmQueue, //
+        CmQueue,
+        DeviceId, //
     },
     wire::Nid,
 };
@@ -96,6 +100,8 @@ use kernel::{
     sync::{
         atomic::{
             Atomic,
+            AtomicFlag,
+            Full,
             Relaxed, //
         },
         Arc,
@@ -122,11 +128,23 @@ pub(crate) struct Driver {
     nis: Mutex<KVec<Arc<Ni>>>,
     #[pin]
     devs: Mutex<KVec<Arc<Dev>>>,
+    /// Devices that are there.
     #[pin]
-    connd_thread: Mutex<Option<Kthread>>,
+    devices: Mutex<KVec<DeviceId>>,
+    /// The state of interfaces is to be looked at.
+    look: AtomicFlag,
+    #[pin]
+    service: Mutex<Option<Service>>,
     tags: Atomic<u64>,
     /// Keeps the module loaded.
     _module: ModuleRef,
+}
+
+/// What holds the driver, until [`Driver::stop`]. Dropped in this order.
+struct Service {
+    _client: ClientRegistration<Devices>,
+    net_watch: NetWatch,
+    _connd: Kthread,
 }
 
 impl Driver {
@@ -146,22 +164,58 @@ impl Driver {
                 conns <- Table::new(),
                 nis <- new_mutex!(KVec::new(), "ko2iblnd::Driver::nis"),
                 devs <- new_mutex!(KVec::new(), "ko2iblnd::Driver::devs"),
-                connd_thread <- new_mutex!(None, "ko2iblnd::Driver::connd_thread"),
+                devices <- new_mutex!(KVec::new(), "ko2iblnd::Driver::devices"),
+                look: AtomicFlag::new(false),
+                service <- new_mutex!(None, "ko2iblnd::Driver::service"),
                 tags: Atomic::new(1),
                 _module: module,
             }),
             GFP_KERNEL,
         )?;
-        let thread = Connd::start(&driver)?;
-        *driver.connd_thread.lock() = Some(thread);
+        let service = Service {
+            _connd: Connd::start(&driver)?,
+            net_watch: NetWatch::new(driver.connd.event().clone())?,
+            _client: ClientRegistration::new(Devices::new(driver.clone())?)?,
+        };
+        *driver.service.lock() = Some(service);
         Ok(driver)
     }
 
     /// Stops the threads, which hold the driver.
     fn stop(&self) {
-        let connd = self.connd_thread.lock().take();
-        drop(connd);
+        let service = self.service.lock().take();
+        drop(service);
         self.schedulers.stop();
+    }
+
+    /// Has the state of interfaces looked at. Any context that may not sleep, too.
+    fn look_at_interfaces(&self) {
+        self.look.xchg(true, Full);
+        self.connd.event().signal();
+    }
+
+    /// Whether the state of an interface, an address or a port has changed since the last call.
+    fn interfaces_changed(&self) -> bool {
+        let asked = self.look.xchg(false, Full);
+        let service = self.service.lock();
+        let nets = service.as_ref().is_some_and(|service| service.net_watch.take());
+        drop(service);
+        let ports = self.devs.lock().iter().filter(|dev| dev.port_changed()).count();
+        asked || nets || ports > 0
+    }
+
+    /// Tells LNet which NIs to avoid.
+    fn update_usability(&self) {
+        let mut at = 0;
+        while let Some(ni) = self.ni_at(at) {
+            at += 1;
+            ni.update_usability();
+        }
+    }
+
+    /// Address number `at`, in no special order.
+    fn dev_at(&self, at: usize) -> Option<Arc<Dev>> {
+        self.devs.lock().get(at).cloned()
     }
 
     /// A tag for a CM id, used once.
@@ -256,7 +310,7 @@ impl Driver {
         })?;
         let (dev, new) = self.dev(net, iface, pools.fmr)?;
         startup.use_interface(iface)?;
-        startup.set_tunables(&to_lnet(&resolved));
+        startup.set_tunables(&params::to_lnet(&resolved));
         let node = dev.hca()?.device().node();
         startup.set_device_cpt(lnet::cpt_of_node(node))?;
         for cpt in startup.ni().cpts() {
@@ -266,6 +320,7 @@ impl Driver {
         let ni = Ni::new(self.clone(), dev, resolved, pools, handle)?;
         self.nis.lock().push(ni.clone(), GFP_KERNEL)?;
         pr_info!("{}: up on {}\n", ni.info().nid, ni.dev.name());
+        ni.update_usability();
         Ok(ni)
     }
 
@@ -294,13 +349,9 @@ impl Ko2iblnd {
     ///
     /// ENOMEM.
     pub(crate) fn new() -> Result<Arc<Self>> {
-        let (defaults, notes) = O2ib::captured(&module_params());
-        for clamped in notes.iter() {
-            pr_info!("{}\n", clamped);
-        }
         Arc::pin_init(
             pin_init!(Self {
-                defaults,
+                defaults: params::capture(),
                 driver <- new_mutex!(None, "ko2iblnd::Ko2iblnd::driver"),
             }),
             GFP_KERNEL,
@@ -310,26 +361,6 @@ impl Ko2iblnd {
     /// The driver, while there is an NI.
     fn driver(&self) -> Option<Arc<Driver>> {
         self.driver.lock().clone()
-    }
-
-    /// Resolves the tunables of an NI that is being started.
-    fn resolve(&self, t: &Tunables) -> Result<Resolved> {
-        let given = from_lnet(&t.o2ib);
-        let given = t.o2ib_set.then_some(&given);
-        let timeout = lnet::lnet_timeout();
-        let common = common_from_lnet(t);
-        let resolved = tunables::resolve(&module_params(), &self.defaults, &common, given, timeout);
-        let resolved = resolved.map_err(|rejected| {
-            pr_err!("NI cannot be started: {}\n", rejected);
-            EINVAL
-        })?;
-        for clamped in resolved.notes.iter() {
-            pr_info!("{}\n", clamped);
-        }
-        if resolved.few_concurrent_sends {
-            pr_warn!("concurrent_sends is below peer_credits, which is slow\n");
-        }
-        Ok(resolved)
     }
 
     /// Stops everything when the last NI has gone.
@@ -368,7 +399,7 @@ impl Lnd for Ko2iblnd {
 
     fn startup(&self, startup: Startup<Self>) -> Result<Arc<Ni>> {
         let _nofs = NofsScope::enter();
-        let resolved = self.resolve(&startup.ni().tunables())?;
+        let resolved = params::resolve(startup.ni(), &self.defaults)?;
         let iface = choose_interface(&startup)?;
         let mut guard = self.driver.lock();
         let driver = match &*guard {
@@ -416,108 +447,18 @@ impl Lnd for Ko2iblnd {
     }
 
     fn timeout(&self) -> i32 {
-        let timeout = tunables::timeout(Params::read().timeout, lnet::lnet_timeout());
-        i32::try_from(timeout).unwrap_or(i32::MAX)
+        i32::try_from(params::timeout_now()).unwrap_or(i32::MAX)
     }
 
     fn tun_defaults(&self, t: &mut Tunables) -> Result {
-        let common = common_from_lnet(t);
-        let timeout = lnet::lnet_timeout();
-        let (common, o2ib) =
-            tunables::tun_defaults(&module_params(), &self.defaults, &common, timeout)
-                .map_err(|_| EINVAL)?;
-        set_common(t, &common);
-        set_o2ib(&mut t.o2ib, &o2ib);
-        t.o2ib_set = true;
-        Ok(())
+        params::tun_defaults(&self.defaults, t)
     }
 
     fn nl_get(&self, t: &mut O2ibTunables) {
-        t.timeout = tunables::timeout(Params::read().timeout, lnet::lnet_timeout());
+        params::nl_get(t);
     }
 
     fn nl_set(&self, attr: u32, value: i64, t: &mut O2ibTunables) -> Result {
-        let mut o2ib = from_lnet(t);
-        tunables::nl_set(attr, value, &mut o2ib).map_err(|e| match e {
-            tunables::SetError::Range { .. } => ERANGE,
-            tunables::SetError::Unknown(_) => EINVAL,
-        })?;
-        set_o2ib(t, &o2ib);
-        Ok(())
+        params::nl_set(attr, value, t)
     }
-}
-
-/// The module parameters that tunables come from.
-fn module_params() -> ModuleParams {
-    let p = Params::read();
-    ModuleParams {
-        timeout: p.timeout,
-        conns_per_peer: p.conns_per_peer,
-        ntx: p.ntx,
-        credits: p.credits,
-        peer_credits: p.peer_credits,
-        peer_credits_hiw: p.peer_credits_hiw,
-        peer_buffer_credits: p.peer_buffer_credits,
-        peer_timeout: p.peer_timeout,
-        ib_mtu: p.ib_mtu,
-        concurrent_sends: p.concurrent_sends,
-        map_on_demand: p.map_on_demand,
-        fmr_pool_size: p.fmr_pool_size,
-        fmr_flush_trigger: p.fmr_flush_trigger,
-        fmr_cache: p.fmr_cache,
-        tos: p.tos,
-    }
-}
-
-fn common_from_lnet(t: &Tunables) -> Common {
-    Common {
-        peer_timeout: t.cmn.peer_timeout,
-        peer_tx_credits: t.cmn.peer_tx_credits,
-        peer_rtr_credits: t.cmn.peer_rtr_credits,
-        max_tx_credits: t.cmn.max_tx_credits,
-    }
-}
-
-fn set_common(t: &mut Tunables, common: &Common) {
-    t.cmn.peer_timeout = common.peer_timeout;
-    t.cmn.peer_tx_credits = common.peer_tx_credits;
-    t.cmn.peer_rtr_credits = common.peer_rtr_credits;
-    t.cmn.max_tx_credits = common.max_tx_credits;
-}
-
-fn from_lnet(t: &O2ibTunables) -> O2ib {
-    O2ib {
-        peercredits_hiw: t.peercredits_hiw,
-        map_on_demand: t.map_on_demand,
-        concurrent_sends: t.concurrent_sends,
-        fmr_pool_size: t.fmr_pool_size,
-        fmr_flush_trigger: t.fmr_flush_trigger,
-        fmr_cache: t.fmr_cache,
-        conns_per_peer: t.conns_per_peer,
-        ntx: t.ntx,
-        timeout: t.timeout,
-        tos: t.tos,
-    }
-}
-
-fn set_o2ib(t: &mut O2ibTunables, o2ib: &O2ib) {
-    t.version = 1;
-    t.peercredits_hiw = o2ib.peercredits_hiw;
-    t.map_on_demand = o2ib.map_on_demand;
-    t.concurrent_sends = o2ib.concurrent_sends;
-    t.fmr_pool_size = o2ib.fmr_pool_size;
-    t.fmr_flush_trigger = o2ib.fmr_flush_trigger;
-    t.fmr_cache = o2ib.fmr_cache;
-    t.conns_per_peer = o2ib.conns_per_peer;
-    t.ntx = o2ib.ntx;
-    t.timeout = o2ib.timeout;
-    t.tos = o2ib.tos;
-}
-
-fn to_lnet(resolved: &Resolved) -> Tunables {
-    let mut t = Tunables::default();
-    set_common(&mut t, &resolved.common);
-    set_o2ib(&mut t.o2ib, &resolved.o2ib);
-    t.o2ib_set = true;
-    t
 }

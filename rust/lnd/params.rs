@@ -5,28 +5,27 @@
 
 use super::tunables::{
     self,
-    Clamped,
     Common,
     ModuleParams,
     O2ib,
-    Rejected,
-    Resolved, //
+    Resolved,
+    SetError, //
 };
 use crate::lnet::{
     self,
     CmnTunables,
+    Ni,
     O2ibTunables,
     Params,
     Tunables, //
 };
-use core::fmt;
 use kernel::prelude::*;
 
 /// The version of the o2ib tunables.
 const O2IB_VERSION: u32 = 1;
 
 /// The module parameters that tunables come from, as they are now.
-pub(crate) fn module_params() -> ModuleParams {
+fn module_params() -> ModuleParams {
     let p = Params::read();
     ModuleParams {
         timeout: p.timeout,
@@ -56,53 +55,48 @@ pub(crate) fn timeout_now() -> u32 {
 pub(crate) fn capture() -> O2ib {
     let (defaults, notes) = O2ib::captured(&module_params());
     for note in notes.iter() {
-        log_clamped("module parameter", note);
+        pr_warn!("module parameter: {}\n", note);
     }
     defaults
 }
 
-/// One line about a value that was changed to fit; `who` has it.
-pub(crate) fn log_clamped(who: impl fmt::Display, note: &Clamped) {
-    pr_warn!("{}\n", format_args!("{who}: {note}"));
-}
-
-/// One line about a value with which no NI can start, and the error for it.
-pub(crate) fn log_rejected(who: impl fmt::Display, rejected: &Rejected) -> Error {
-    pr_err!("{}\n", format_args!("{who}: {rejected}"));
-    EINVAL
-}
-
-/// Resolves the tunables of the NI `who`, and says in the log what did not fit.
+/// Resolves the tunables of an NI that is being started, and says in the log what did not fit.
 ///
 /// # Errors
 ///
 /// `EINVAL` for a value with which no NI can start; the log says which.
-pub(crate) fn resolve(who: impl fmt::Display, captured: &O2ib, t: &Tunables) -> Result<Resolved> {
+pub(crate) fn resolve(ni: &Ni, captured: &O2ib) -> Result<Resolved> {
     let p = module_params();
+    let t = ni.tunables();
+    let net = ni.net_number();
     let given = t.o2ib_set.then(|| from_o2ib(&t.o2ib));
     let common = from_common(&t.cmn);
     let resolved = tunables::resolve(&p, captured, &common, given.as_ref(), lnet::lnet_timeout())
-        .map_err(|e| log_rejected(&who, &e))?;
+        .map_err(|rejected| {
+        pr_err!("NI on o2ib{}: {}\n", net, rejected);
+        EINVAL
+    })?;
     for note in resolved.notes.iter() {
-        log_clamped(&who, note);
+        pr_warn!("NI on o2ib{}: {}\n", net, note);
     }
     if resolved.few_concurrent_sends {
-        let sends = resolved.o2ib.concurrent_sends;
-        let credits = resolved.common.peer_tx_credits;
         pr_warn!(
-            "{}: concurrent_sends {} is less than peer_credits {}\n",
-            format_args!("{who}"),
-            sends,
-            credits
+            "NI on o2ib{}: concurrent_sends {} is less than peer_credits {}\n",
+            net,
+            resolved.o2ib.concurrent_sends,
+            resolved.common.peer_tx_credits
         );
     }
     Ok(resolved)
 }
 
-/// Stores resolved tunables in LNet's form.
-pub(crate) fn store(resolved: &Resolved, t: &mut Tunables) {
+/// Resolved tunables in LNet's form.
+pub(crate) fn to_lnet(resolved: &Resolved) -> Tunables {
+    let mut t = Tunables::default();
     store_common(&resolved.common, &mut t.cmn);
     store_o2ib(&resolved.o2ib, &mut t.o2ib);
+    t.o2ib_set = true;
+    t
 }
 
 /// The tunables operation: what a user who adds an NI starts from.
@@ -117,7 +111,10 @@ pub(crate) fn tun_defaults(captured: &O2ib, t: &mut Tunables) -> Result {
         &from_common(&t.cmn),
         lnet::lnet_timeout(),
     )
-    .map_err(|e| log_rejected("module parameter", &e))?;
+    .map_err(|rejected| {
+        pr_err!("module parameter: {}\n", rejected);
+        EINVAL
+    })?;
     store_common(&common, &mut t.cmn);
     store_o2ib(&o2ib, &mut t.o2ib);
     Ok(())
@@ -136,10 +133,10 @@ pub(crate) fn nl_get(t: &mut O2ibTunables) {
 pub(crate) fn nl_set(attr: u32, value: i64, t: &mut O2ibTunables) -> Result {
     let mut o = from_o2ib(t);
     tunables::nl_set(attr, value, &mut o).map_err(|e| {
-        pr_err!("tunable not set: {}\n", format_args!("{e}"));
+        pr_err!("tunable not set: {}\n", e);
         match e {
-            tunables::SetError::Range { .. } => ERANGE,
-            tunables::SetError::Unknown(_) => EINVAL,
+            SetError::Range { .. } => ERANGE,
+            SetError::Unknown(_) => EINVAL,
         }
     })?;
     store_o2ib(&o, t);
