@@ -114,6 +114,11 @@ impl Connd {
         })
     }
 
+    /// What the thread sleeps on.
+    pub(crate) fn event(&self) -> &Arc<kx::Event> {
+        &self.event
+    }
+
     /// Has the actions of `peer` run.
     pub(crate) fn push_peer(&self, peer: Arc<Peer>) {
         self.peers.push(peer);
@@ -213,6 +218,9 @@ impl<'a> Worker<'a> {
             if last && idle {
                 return;
             }
+            if self.driver.interfaces_changed() {
+                self.driver.update_usability();
+            }
             let now = kx::monotonic_ns();
             if now >= sweep_at {
                 sweep_at = now.wrapping_add(SWEEP_NS);
@@ -249,6 +257,7 @@ impl<'a> Worker<'a> {
                 }
             }
         }
+        self.driver.attach_all();
     }
 
     /// Runs the actions of a peer until there are none.

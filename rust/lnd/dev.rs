@@ -5,12 +5,15 @@
 use super::{
     stats::{
         Counted,
+        Event,
         Live, //
     },
+    usable::Usability,
     Driver, //
 };
 use crate::{
     kx::{
+        self,
         errno::{
             ENETDOWN,
             EOPNOTSUPP, //
@@ -21,16 +24,20 @@ use crate::{
     lnet::{
         self,
         Interface,
+        Interfaces,
         Params, //
     },
     proto,
     rdma::{
         CmId,
         Device,
+        DeviceId,
         Listener,
         Lkey,
         MrPool,
         Pd,
+        PortState,
+        PortWatch,
         SockAddr, //
     },
     wire::MAX_FRAGS,
@@ -54,20 +61,35 @@ use kernel::{
 /// MRs that a pool has from the start. It grows as they are needed.
 const FIRST_MRS: u32 = 64;
 
+/// Says when the device of an [`Hca`] has been let go.
+struct Release(Arc<kx::Event>);
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        self.0.signal();
+    }
+}
+
 /// An RDMA device as an interface address uses it: what connections, descriptors and MRs are made
 /// on, and keep until they are gone.
 pub(crate) struct Hca {
-    device: Arc<Device>,
-    pd: Arc<Pd>,
     /// One per CPT.
     mrs: KVec<Arc<MrPool>>,
+    pd: Arc<Pd>,
     caps: proto::DeviceCaps,
     port: u32,
+    watch: PortWatch,
+    /// The device has reported a fatal error.
+    failed: Atomic<bool>,
+    /// The device is being removed.
     gone: Atomic<bool>,
+    device: Arc<Device>,
+    /// Dropped last.
+    released: Release,
 }
 
 impl Hca {
-    fn new(device: Arc<Device>, port: u32, mrs_per_cpt: u32) -> Result<Arc<Self>> {
+    fn new(driver: &Driver, device: Arc<Device>, port: u32, mrs_per_cpt: u32) -> Result<Arc<Self>> {
         let caps = device.caps();
         if !caps.fast_reg {
             pr_err!("{}: device has no memory management extensions\n", device.name());
@@ -88,12 +110,15 @@ impl Hca {
             max_mr_pages: caps.max_fast_reg_pages,
         };
         let hca = Self {
-            device,
-            pd,
             mrs,
+            pd,
             caps,
             port,
+            watch: PortWatch::new(&device, port, driver.connd.event().clone())?,
+            failed: Atomic::new(false),
             gone: Atomic::new(false),
+            device,
+            released: Release(kx::Event::new_arc()?),
         };
         Ok(Arc::new(hca, GFP_KERNEL)?)
     }
@@ -123,9 +148,16 @@ impl Hca {
         self.mrs.get(cpt.0 as usize).or_else(|| self.mrs.first())
     }
 
-    /// Port of the device.
-    pub(crate) fn port(&self) -> u32 {
-        self.port
+    /// Whether the state of the port has changed since the last call.
+    fn port_changed(&self) -> bool {
+        match self.watch.take() {
+            Some(PortState::Fatal) => {
+                self.failed.store(true, Relaxed);
+                true
+            }
+            Some(PortState::Active | PortState::Down) => true,
+            None => false,
+        }
     }
 
     /// Whether the device is being removed: nothing made on it is to be kept.
@@ -139,7 +171,10 @@ impl Hca {
 pub(crate) struct Dev {
     net: Net,
     addr: u32,
+    /// The address label, such as `ib0:1`.
     name: CString,
+    /// MRs that each pool keeps.
+    mrs_per_cpt: u32,
     /// What connection requests to this address carry.
     tag: u64,
     /// Dropped first: stops listening.
@@ -163,30 +198,86 @@ impl Dev {
         iface: &Interface,
         mrs_per_cpt: u32,
     ) -> Result<Arc<Self>> {
-        let addr = iface.ipv4().ok_or(EINVAL)?;
-        let service = u16::try_from(Params::read().service).map_err(|_| EINVAL)?;
-        let tag = driver.next_tag();
-        let id = CmId::new(&driver.connd.cm, net, tag)?;
-        id.set_reuseaddr(true)?;
-        id.bind(&SockAddr::v4(addr.to_be_bytes(), service))?;
-        let device = id.device()?.ok_or(ENODEV)?;
-        let hca = Hca::new(device, id.port(), mrs_per_cpt)?;
-        let name = CString::try_from(iface.name())?;
         let dev = Arc::pin_init(
-            pin_init!(Self {
+            try_pin_init!(Self {
                 net,
-                addr,
-                name,
-                tag,
+                addr: iface.ipv4().ok_or(EINVAL)?,
+                name: CString::try_from(iface.name())?,
+                mrs_per_cpt,
+                tag: driver.next_tag(),
                 listener <- new_mutex!(None, "ko2iblnd::Dev::listener"),
-                hca <- new_spinlock!(Some(hca), "ko2iblnd::Dev::hca"),
+                hca <- new_spinlock!(None, "ko2iblnd::Dev::hca"),
                 _live: Live::Devs.hold(),
-            }),
+            }? Error),
             GFP_KERNEL,
         )?;
-        let listener = id.listen()?;
-        *dev.listener.lock() = Some(listener);
+        dev.attach(driver)?;
         Ok(dev)
+    }
+
+    /// Finds the device of the address and listens.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Dev::open`].
+    pub(crate) fn attach(&self, driver: &Driver) -> Result {
+        let service = u16::try_from(Params::read().service).map_err(|_| EINVAL)?;
+        let id = CmId::new(&driver.connd.cm, self.net, self.tag)?;
+        id.set_reuseaddr(true)?;
+        id.bind(&SockAddr::v4(self.addr.to_be_bytes(), service))?;
+        let device = id.device()?.ok_or(ENODEV)?;
+        let hca = Hca::new(driver, device, id.port(), self.mrs_per_cpt)?;
+        let listener = id.listen()?;
+        // As long as this is held the device cannot go unnoticed.
+        let devices = driver.devices.lock();
+        if !devices.contains(&hca.device.id()) {
+            return Err(ENODEV);
+        }
+        *self.listener.lock() = Some(listener);
+        let none = self.hca.lock().replace(hca);
+        drop(devices);
+        drop(none);
+        Ok(())
+    }
+
+    /// The device `id` is being removed: if it is ours, lets go of it. What is left of it goes
+    /// with the connections and descriptors that were made on it; the result says when.
+    pub(crate) fn detach(&self, id: DeviceId) -> Option<Arc<kx::Event>> {
+        let hca = {
+            let mut guard = self.hca.lock();
+            guard.take_if(|hca| hca.device.id() == id)
+        }?;
+        Event::DeviceGone.count();
+        hca.gone.store(true, Relaxed);
+        self.close();
+        Some(hca.released.0.clone())
+    }
+
+    /// Whether there is no device.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.hca.lock().is_none()
+    }
+
+    /// Whether the state of the device's port has changed since the last call.
+    pub(crate) fn port_changed(&self) -> bool {
+        self.hca().is_ok_and(|hca| hca.port_changed())
+    }
+
+    /// What can be said about the address now. Sleeps (takes RTNL).
+    pub(crate) fn usability(&self) -> Usability {
+        let hca = self.hca().ok();
+        let hca = hca.filter(|hca| !hca.failed.load(Relaxed));
+        let port = hca.as_ref().map(|hca| hca.device.port_active(hca.port));
+        let has_address = |interfaces: Interfaces| {
+            let mut all = interfaces.iter();
+            all.any(|i| i.ipv4() == Some(self.addr) && i.name().to_bytes() == self.name.to_bytes())
+        };
+        Usability {
+            device: hca.is_some(),
+            port: matches!(port, Some(Ok(true))),
+            link: lnet::is_link_up(self.net, &self.name).unwrap_or(false),
+            address: Interfaces::enumerate(self.net).is_ok_and(has_address),
+        }
     }
 
     /// Whether this is address `addr` in namespace `net`.

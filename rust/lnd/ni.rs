@@ -164,6 +164,29 @@ impl Ni {
         !self.shutting_down.load(Relaxed) && self.handle.is_active()
     }
 
+    /// Tells LNet whether to avoid the NI. Sleeps (takes RTNL).
+    pub(crate) fn update_usability(&self) {
+        let usability = self.dev.usability();
+        let fatal = usability.is_fatal();
+        if self.handle.set_fatal(fatal) {
+            match fatal {
+                true => pr_warn!("{}: cannot be used: {:?}\n", self.info.nid, usability),
+                false => pr_info!("{}: can be used again\n", self.info.nid),
+            }
+            if self.handle.is_active() {
+                lnet::mark_ping_buffer();
+            }
+        }
+    }
+
+    /// Drops what was made on a device that is going away, and has all peers end.
+    pub(crate) fn device_gone(&self) {
+        for pool in &self.pools {
+            pool.drain();
+        }
+        self.delete_peers(Cause::DeviceGone);
+    }
+
     /// What does the DMA of the NI's device, for LNet's GPU helper.
     pub(crate) fn dma_device(&self) -> Option<DmaDevice> {
         self.dev.hca().ok()?.device().dma_device()

@@ -23,7 +23,6 @@ use crate::{
         self,
         Health,
         Message,
-        ReceiveKind,
         Received,
         RxHandle, //
     },
@@ -50,9 +49,9 @@ pub(crate) fn recv(rx: RxHandle<Conn>, m: Received) {
     let _nofs = NofsScope::enter();
     let RxHandle { conn, rx } = rx;
     let rx = RxId(rx);
-    let msg = match m.kind {
-        ReceiveKind::Matched(msg) => Some(msg),
-        ReceiveKind::Discard => {
+    let msg = match m {
+        Received::Matched(msg) => Some(msg),
+        Received::Discard => {
             Event::RxDiscarded.count();
             None
         }

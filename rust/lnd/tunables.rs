@@ -59,16 +59,6 @@ pub(crate) struct Common {
     pub(crate) max_tx_credits: i32,
 }
 
-impl Common {
-    /// Nothing set.
-    pub(crate) const UNSET: Self = Common {
-        peer_timeout: -1,
-        peer_tx_credits: -1,
-        peer_rtr_credits: -1,
-        max_tx_credits: -1,
-    };
-}
-
 /// Tunables of an o2ib NI, in the widths that users' tools know. Given: 0 means the default,
 /// except where said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,31 +9,19 @@
 /// What is known about the way from an NI to its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Usability {
-    /// The RDMA device is there.
+    /// The RDMA device is there, and has not reported a fatal error.
     pub(crate) device: bool,
-    /// The RDMA port is active, and the device has not reported a fatal error.
+    /// The RDMA port is active.
     pub(crate) port: bool,
-    /// The network interface is there and operational.
-    pub(crate) netdev: bool,
-    /// The link as ethtool sees it; `None` when it does not know.
-    pub(crate) link: Option<bool>,
+    /// The network interface is there, operational, and has a link as far as ethtool knows.
+    pub(crate) link: bool,
     /// The NI's address is on the interface.
     pub(crate) address: bool,
 }
 
 impl Usability {
-    /// What is assumed before anything is known to be wrong.
-    pub(crate) const UP: Self = Self {
-        device: true,
-        port: true,
-        netdev: true,
-        link: None,
-        address: true,
-    };
-
     /// Whether LNet should avoid the NI.
     pub(crate) const fn is_fatal(&self) -> bool {
-        let no_link = matches!(self.link, Some(false));
-        !(self.device && self.port && self.netdev && self.address) || no_link
+        !(self.device && self.port && self.link && self.address)
     }
 }

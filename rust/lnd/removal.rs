@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! RDMA devices that come and go under NIs.
+//!
+//! When a device is removed, the NIs on it stay, but are detached: LNet is told to avoid them, and
+//! what they are given to send fails. When a device has their address again, they attach to it.
+
+use super::{
+    dev::Dev,
+    ni::Ni,
+    Driver, //
+};
+use crate::{
+    proto::Cause,
+    rdma::{
+        Client,
+        Device,
+        DeviceId, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// How often to look for what still holds a device that is being removed, in nanoseconds.
+const LOOK_AGAIN_NS: u64 = 100_000_000;
+
+/// What the RDMA core tells of devices.
+pub(crate) struct Devices {
+    driver: Arc<Driver>,
+}
+
+impl Devices {
+    /// Tells `driver` of devices.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub(crate) fn new(driver: Arc<Driver>) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self { driver }, GFP_KERNEL)?)
+    }
+}
+
+impl Client for Devices {
+    fn add(&self, dev: Arc<Device>) {
+        let added = self.driver.devices.lock().push(dev.id(), GFP_KERNEL);
+        if added.is_err() {
+            pr_err!("{}: no memory to take note of the device\n", dev.name());
+        }
+    }
+
+    fn remove(&self, id: DeviceId) {
+        // From here on nothing attaches to it.
+        self.driver.devices.lock().retain(|other| *other != id);
+        let mut at = 0;
+        while let Some(dev) = self.driver.dev_at(at) {
+            at += 1;
+            self.driver.detach(&dev, id);
+        }
+    }
+}
+
+impl Driver {
+    /// Takes everything down that `dev` has on the device `id`, and waits until it is gone.
+    fn detach(&self, dev: &Arc<Dev>, id: DeviceId) {
+        let Some(released) = dev.detach(id) else {
+            return;
+        };
+        pr_warn!("{}: RDMA device is gone\n", dev.name());
+        self.look_at_interfaces();
+        loop {
+            self.each_ni(dev, Ni::device_gone);
+            for conn in self.conns.iter() {
+                if conn.hca.device().id() == id {
+                    conn.drive(|engine, now| engine.close(now, Cause::DeviceGone));
+                }
+            }
+            if released.wait_timeout(LOOK_AGAIN_NS) {
+                return;
+            }
+        }
+    }
+
+    /// Calls `f` for every NI on `dev`.
+    fn each_ni(&self, dev: &Arc<Dev>, f: impl Fn(&Ni)) {
+        let mut at = 0;
+        while let Some(ni) = self.ni_at(at) {
+            at += 1;
+            if Arc::ptr_eq(&ni.dev, dev) {
+                f(&ni);
+            }
+        }
+    }
+
+    /// Attaches addresses without a device to the one that has them now, if there is one.
+    pub(super) fn attach_all(&self) {
+        let mut at = 0;
+        while let Some(dev) = self.dev_at(at) {
+            at += 1;
+            if dev.is_detached() && dev.attach(self).is_ok() {
+                pr_info!("{}: RDMA device is back\n", dev.name());
+                self.look_at_interfaces();
+            }
+        }
+    }
+}
