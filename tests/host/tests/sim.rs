@@ -5,7 +5,7 @@
 use ko2iblnd_host::sim;
 
 /// Seeds of a default run; `KOR_SIM_SEEDS` runs another number of them.
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 300;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
@@ -25,4 +25,11 @@ fn simulated_connections_keep_the_rules() {
     assert!(report.accepted > 20 * count);
     assert!(report.good * 2 > report.accepted);
     assert!(report.faults > count);
+    assert!(report.early > count / 4 && report.forced > count / 4);
+    assert!(report.attempts > count && report.retries > count / 10);
+    let all_kinds = [report.races, report.stale, report.split, report.came_back];
+    assert!(
+        count < SEEDS || all_kinds.iter().all(|&n| n > 0),
+        "{all_kinds:?}"
+    );
 }

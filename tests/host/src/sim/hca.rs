@@ -397,10 +397,10 @@ impl Qp {
                 covers,
             });
         }
-        self.to_error();
+        self.fail_all();
     }
 
-    pub(super) fn to_error(&mut self) {
+    pub(super) fn fail_all(&mut self) {
         if matches!(self.state, QpState::Err | QpState::Destroyed) {
             return;
         }

@@ -4,6 +4,7 @@
 
 use super::hca::Region;
 use crate::proto::chain::{Cursor, SrcFrag};
+use crate::proto::conn::Submit;
 use crate::proto::{Done, Instant};
 use crate::wire::{LnetGet, LnetHdr, LnetMsgType, LnetPut, Nid, WireMd};
 
@@ -120,17 +121,26 @@ pub(super) struct Tx {
     pub(super) origin: bool,
     pub(super) mem: Mem,
     pub(super) since: Instant,
+    /// What to submit, for a message of LNet.
+    pub(super) what: Option<Submit>,
     armed: bool,
 }
 
 impl Tx {
-    pub(super) fn new(msg: MsgId, origin: bool, mem: Mem, since: Instant) -> Self {
+    pub(super) fn new(
+        msg: MsgId,
+        origin: bool,
+        mem: Mem,
+        since: Instant,
+        what: Option<Submit>,
+    ) -> Self {
         let armed = true;
         Self {
             msg,
             origin,
             mem,
             since,
+            what,
             armed,
         }
     }

@@ -16,6 +16,7 @@
 //!
 //! `KOR_SIM_SEED=n cargo test --test sim` runs one seed and says what happens.
 
+mod cm;
 mod hca;
 mod lnet;
 mod node;

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use super::cm::CmId;
 use super::hca::{base, Memory, Qp, Region, SqOp, SqWr};
 use super::lnet::{Mem, Tx};
 use super::Heap;
@@ -36,6 +37,11 @@ pub(super) struct Ep {
     /// Commands of LNet that are still to come.
     pub(super) lnet_pending: u32,
     pub(super) connack: Vec<u8>,
+    /// Its exchange of the CM.
+    pub(super) cm: Option<CmId>,
+    /// Its peer knows it by name.
+    pub(super) named: bool,
+    pub(super) peer_box: usize,
 }
 
 /// How posting may go wrong.
@@ -87,6 +93,9 @@ impl Ep {
             gone: false,
             lnet_pending: 0,
             connack: Vec::new(),
+            cm: None,
+            named: false,
+            peer_box: 0,
         }
     }
 

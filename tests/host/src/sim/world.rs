@@ -5,6 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use super::cm::{CmId, CmMsg, Exchange, PeerBox};
 use super::hca::{base, CqeKind, Memory, MrState, Packet, QpState, Region};
 use super::lnet::{check, fill, header, id_of, Kind, Mem, Msg, MsgId, Tx};
 use super::node::{Ep, PostFaults};
@@ -24,31 +25,35 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 /// Most bytes of a transfer; more only costs time here.
 const MAX_LEN: u32 = 40_000;
+/// What a message may wait for a connection on top of the connect timeout.
+const WAIT: u64 = 10_000 * MS;
 
-type EpId = usize;
+pub(super) type EpId = usize;
 
 /// What one seed decides.
 #[derive(Clone, Debug)]
-struct Config {
+pub(super) struct Config {
     version: Version,
-    depth: [u16; 2],
+    pub(super) depth: [u16; 2],
     hiw: [u16; 2],
     sends: [u16; 2],
     frags: [u16; 2],
     sge: [u16; 2],
-    timeout: Span,
+    pub(super) timeout: Span,
     keepalive: Option<Span>,
-    cksum: bool,
-    conns: usize,
-    latency: u64,
+    pub(super) cksum: bool,
+    pub(super) conns: usize,
+    pub(super) latency: u64,
     cq_delay: u64,
     lnet_delay: u64,
-    action_delay: u64,
+    pub(super) action_delay: u64,
     submit_gap: u64,
     safety: u64,
     fault_gap: u64,
     post_fault: u64,
     small_sq: bool,
+    /// With peers, attempts and a CM; else connections come out of nothing.
+    peers: bool,
 }
 
 impl Config {
@@ -79,7 +84,7 @@ impl Config {
             frags: [0, 0].map(|_| pick(prng, &[2, 16, 256, 257]) as u16),
             sge: [0, 0].map(|_| pick(prng, &[2, 3, 30, 32]) as u16),
             timeout: Span(timeout),
-            keepalive: prng.chance(1, 2).then(|| Span(timeout / 3)),
+            keepalive: prng.chance(1, 2).then_some(Span(timeout / 3)),
             cksum: prng.chance(1, 2),
             conns: prng.range(1, 2) as usize,
             latency,
@@ -91,10 +96,11 @@ impl Config {
             fault_gap: pick(prng, &[timeout / 20, timeout / 4, timeout]),
             post_fault: pick(prng, &[0, 0, 5000, 500]),
             small_sq: prng.chance(1, 3),
+            peers: version == Version::V2 && prng.chance(2, 3),
         }
     }
 
-    fn tunables(&self, node: usize) -> NiTunables {
+    pub(super) fn tunables(&self, node: usize) -> NiTunables {
         NiTunables {
             peer_credits: self.depth[node],
             credits_hiw: self.hiw[node],
@@ -109,7 +115,7 @@ impl Config {
         }
     }
 
-    fn caps(&self, node: usize) -> DeviceCaps {
+    pub(super) fn caps(&self, node: usize) -> DeviceCaps {
         DeviceCaps {
             max_qp_wr: if self.small_sq { 80 } else { 16384 },
             max_cqe: 32767,
@@ -120,14 +126,14 @@ impl Config {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum CmEvent {
+pub(super) enum CmEvent {
     Established,
     Disconnected,
     CommEst,
 }
 
 #[derive(Debug)]
-enum Ev {
+pub(super) enum Ev {
     /// The device starts the next request.
     Step(EpId),
     /// A packet arrives from `from`, request `seq`.
@@ -153,6 +159,13 @@ enum Ev {
     Submit(usize),
     Connect,
     Fault,
+    PeerRun(usize),
+    PeerTimer(usize),
+    /// Address or route is resolved.
+    Resolved(CmId, bool),
+    Released(CmId),
+    CmMsg(usize, CmId, CmMsg),
+    CmRepeat(usize, CmId, CmMsg, u8),
 }
 
 struct Entry(u64, u64, Ev);
@@ -174,13 +187,15 @@ impl Ord for Entry {
     }
 }
 
-struct Node {
-    nid: Nid,
-    stamp: Stamp,
+pub(super) struct Node {
+    pub(super) nid: Nid,
+    pub(super) stamp: Stamp,
+    /// Its peer of now.
+    pub(super) peer: usize,
     memory: Memory,
     /// LNet messages of this node that have not ended.
     active: u16,
-    frozen_until: u64,
+    pub(super) frozen_until: u64,
 }
 
 /// What a run has seen.
@@ -202,6 +217,16 @@ pub struct Report {
     pub split: u64,
     /// Events of the simulation.
     pub events: u64,
+    /// Attempts to connect that peers made.
+    pub attempts: u64,
+    /// Those of them that were retries.
+    pub retries: u64,
+    /// Connection requests that were rejected because of a race.
+    pub races: u64,
+    /// Times a peer was found restarted.
+    pub stale: u64,
+    /// Messages that came back from a connection and were given to another.
+    pub came_back: u64,
 }
 
 impl std::ops::AddAssign for Report {
@@ -214,24 +239,33 @@ impl std::ops::AddAssign for Report {
         self.early += other.early;
         self.split += other.split;
         self.events += other.events;
+        self.attempts += other.attempts;
+        self.retries += other.retries;
+        self.races += other.races;
+        self.stale += other.stale;
+        self.came_back += other.came_back;
     }
 }
 
-struct World {
-    prng: Prng,
-    cfg: Config,
-    now: u64,
+pub(super) struct World {
+    pub(super) prng: Prng,
+    pub(super) cfg: Config,
+    pub(super) now: u64,
     seq: u64,
     heap: BinaryHeap<Reverse<Entry>>,
-    nodes: [Node; 2],
-    eps: Vec<Ep>,
+    pub(super) nodes: [Node; 2],
+    pub(super) peers: Vec<PeerBox>,
+    pub(super) exchanges: Vec<Exchange>,
+    pub(super) eps: Vec<Ep>,
     msgs: Vec<Msg>,
-    faults: bool,
+    pub(super) faults: bool,
     traffic: bool,
     cut_until: u64,
     quiet: bool,
-    report: Report,
-    verbose: bool,
+    /// Nothing is broken and nothing broken is left.
+    calm: bool,
+    pub(super) report: Report,
+    pub(super) verbose: bool,
 }
 
 impl World {
@@ -244,6 +278,7 @@ impl World {
         let node = |i: u32| Node {
             nid: Nid::o2ib(0, 0xc0a8_0105 + i),
             stamp: Stamp(0x5_f0a1_b2c3_d4e5 + u64::from(i)),
+            peer: 0,
             memory: Memory::default(),
             active: 0,
             frozen_until: 0,
@@ -255,25 +290,28 @@ impl World {
             seq: 0,
             heap: BinaryHeap::new(),
             nodes: [node(0), node(1)],
+            peers: Vec::new(),
+            exchanges: Vec::new(),
             eps: Vec::new(),
             msgs: Vec::new(),
             faults: true,
             traffic: true,
             cut_until: 0,
             quiet: false,
+            calm: false,
             report: Report::default(),
             verbose,
         }
     }
 
-    fn at(&mut self, delay: u64, ev: Ev) {
+    pub(super) fn at(&mut self, delay: u64, ev: Ev) {
         self.seq += 1;
         self.heap
             .push(Reverse(Entry(self.now + delay, self.seq, ev)));
     }
 
     /// Between a tenth and all of `span`, now and then much more.
-    fn jitter(&mut self, span: u64) -> u64 {
+    pub(super) fn jitter(&mut self, span: u64) -> u64 {
         let scale = if self.faults && self.prng.chance(1, 50) {
             10
         } else {
@@ -282,7 +320,7 @@ impl World {
         self.prng.range(span / 10, span) * scale + 1
     }
 
-    fn instant(&self) -> Instant {
+    pub(super) fn instant(&self) -> Instant {
         Instant(self.now)
     }
 
@@ -298,7 +336,7 @@ impl World {
             .iter()
             .filter(|ep| ep.node == 0 && ep.conn.cause().is_none())
             .count();
-        if open >= self.cfg.conns || self.quiet {
+        if self.cfg.peers || open >= self.cfg.conns || self.quiet {
             return;
         }
         let active = self.prng.index(2);
@@ -331,8 +369,9 @@ impl World {
                 _ => break,
             }
         }
-        self.make_ep(active, p, Role::Active, la);
-        self.make_ep(passive, a, Role::Passive, lp);
+        let stamp = self.nodes[active].stamp;
+        self.make_ep(active, p, Role::Active, la, Stamp::UNKNOWN);
+        self.make_ep(passive, a, Role::Passive, lp, stamp);
         self.report.conns += 1;
         self.eps[a].connack = self.connack(p);
         self.eps[p].qp.state = QpState::Rts;
@@ -347,14 +386,18 @@ impl World {
         self.drive(p);
     }
 
-    fn make_ep(&mut self, node: usize, peer: EpId, role: Role, limits: Limits) {
+    pub(super) fn make_ep(
+        &mut self,
+        node: usize,
+        peer: EpId,
+        role: Role,
+        limits: Limits,
+        peer_stamp: Stamp,
+    ) -> EpId {
         let other = 1 - node;
         let ident = Identity {
             peer: self.nodes[other].nid,
-            peer_stamp: match role {
-                Role::Active => Stamp::UNKNOWN,
-                Role::Passive => self.nodes[other].stamp,
-            },
+            peer_stamp,
             local: self.nodes[node].nid,
             local_stamp: self.nodes[node].stamp,
         };
@@ -363,9 +406,10 @@ impl World {
             .unwrap_or_else(|e| match e {});
         let ep = Ep::new((node, peer), conn, limits, &mut self.nodes[node].memory);
         self.eps.push(ep);
+        self.eps.len() - 1
     }
 
-    fn connack(&self, passive: EpId) -> Vec<u8> {
+    pub(super) fn connack(&self, passive: EpId) -> Vec<u8> {
         let ep = &self.eps[passive];
         let ident = ep.conn.identity();
         let hdr = Header {
@@ -401,14 +445,14 @@ impl World {
     }
 
     /// Whether a packet from `ep` gets through now.
-    fn connected(&self) -> bool {
+    pub(super) fn connected(&self) -> bool {
         self.now >= self.cut_until
     }
 
     // --- the driver ---------------------------------------------------------------------------
 
     /// What the driver does under the lock after every input: post, collect, set the timer.
-    fn drive(&mut self, id: EpId) {
+    pub(super) fn drive(&mut self, id: EpId) {
         let now = self.instant();
         let one_in = if self.faults { self.cfg.post_fault } else { 0 };
         let ep = &mut self.eps[id];
@@ -524,6 +568,9 @@ impl World {
             Action::Established(info) => {
                 assert_eq!(info.version, self.cfg.version);
                 assert!(info.queue_depth >= 1);
+                if self.cfg.peers {
+                    self.conn_established(id, &info);
+                }
             }
             Action::NotifyEstablished => {
                 let delay = self.jitter(self.cfg.latency);
@@ -537,9 +584,18 @@ impl World {
                 total,
                 ..
             } => self.plan(id, op, rx, desc, total),
-            Action::Finish { tx, done } => self.finish(id, tx, done, false),
-            Action::FinishAfterDrain { tx, done } => self.finish(id, tx, done, true),
-            Action::Closed { cause, .. } => self.closed(id, cause),
+            Action::Finish { tx, done } => {
+                self.finish(self.eps[id].node, Some(id), tx, done, false);
+            }
+            Action::FinishAfterDrain { tx, done } => {
+                self.finish(self.eps[id].node, Some(id), tx, done, true);
+            }
+            Action::Closed { cause, alive, .. } => {
+                self.closed(id, cause);
+                if self.cfg.peers {
+                    self.conn_closed(id, cause, alive);
+                }
+            }
             Action::Disconnect { .. } => {
                 let delay = self.jitter(self.cfg.action_delay * 3);
                 self.at(delay, Ev::Disconnected(id));
@@ -568,42 +624,34 @@ impl World {
             println!("{:>12} ep {id} closed: {cause:?}", self.now);
         }
         match cause {
-            Cause::Deleted
-            | Cause::Disconnected
-            | Cause::Timeout
-            | Cause::SendFailed(_)
-            | Cause::Flushed
-            | Cause::PostFailed(_)
-            | Cause::DeviceGone
-            | Cause::ConnectTimeout
-            | Cause::LnetRefused(_)
-            | Cause::ConnectFailed(_) => {}
-            other => panic!("ep {id} closed: {other:?}"),
+            Cause::BadMessage(_)
+            | Cause::Protocol(_)
+            | Cause::Stale(_)
+            | Cause::BadCompletion
+            | Cause::BadInput
+            | Cause::TooMany => panic!("ep {id} closed: {cause:?}"),
+            _ => {}
         }
-        assert!(
-            self.faults || self.quiet || !self.sound(id),
-            "closed: {cause:?}"
+        let late = matches!(
+            cause,
+            Cause::Timeout | Cause::Flushed | Cause::SendFailed(_)
         );
+        assert!(!(late && self.calm), "ep {id} closed: {cause:?}");
         let delay = self.jitter(self.cfg.action_delay * 10);
         self.at(delay, Ev::Connect);
-    }
-
-    /// Whether nothing has broken at either end.
-    fn sound(&self, id: EpId) -> bool {
-        let open = |ep: &Ep| ep.conn.cause().is_none() && ep.qp.state == QpState::Rts;
-        let peer = self.eps[id].peer;
-        open(&self.eps[id]) && open(&self.eps[peer])
     }
 
     fn disconnected(&mut self, id: EpId) {
         let now = self.instant();
         let peer = self.eps[id].peer;
-        if self.connected() {
+        if self.cfg.peers {
+            self.bye(id);
+        } else if self.connected() {
             let delay = self.jitter(self.cfg.latency);
             self.at(delay, Ev::Cm(peer, CmEvent::Disconnected));
         }
         let ep = &mut self.eps[id];
-        ep.qp.to_error();
+        ep.qp.fail_all();
         ep.conn.handle_qp_error_state(now);
         self.drive(id);
     }
@@ -647,6 +695,9 @@ impl World {
         ep.gone = true;
         for slot in std::mem::take(&mut ep.slots) {
             self.nodes[ep.node].memory.free(slot);
+        }
+        if self.cfg.peers {
+            self.conn_gone(id);
         }
     }
 
@@ -733,10 +784,10 @@ impl World {
         let usable: Vec<EpId> = (0..self.eps.len())
             .filter(|&i| self.eps[i].node == node && self.eps[i].conn.is_established())
             .collect();
-        if usable.is_empty() || self.nodes[node].active >= self.cfg.depth[node] {
+        let ready = self.cfg.peers || !usable.is_empty();
+        if !ready || self.nodes[node].active >= self.cfg.depth[node] {
             return false;
         }
-        let id = usable[self.prng.index(usable.len())];
         let msg = self.msgs.len();
         let kind = [Kind::Immediate, Kind::Put, Kind::Get][self.prng.index(3)];
         let len = match (kind, self.prng.chance(1, 4)) {
@@ -749,7 +800,7 @@ impl World {
         let hdr = header(msg, kind, len, self.nodes[node].nid, self.nodes[other].nid);
         let (mem, what) = self.prepare(node, msg, kind, len, hdr);
         let now = self.instant();
-        let tx = Tx::new(msg, true, mem, now);
+        let tx = Tx::new(msg, true, mem, now, Some(what));
         self.msgs.push(Msg {
             kind,
             len,
@@ -759,12 +810,15 @@ impl World {
             declined: false,
             must,
         });
-        match self.eps[id].conn.submit(now, tx, what) {
-            Ok(_) => {
-                self.report.accepted += 1;
-                self.nodes[node].active += 1;
-            }
-            Err(refused) => panic!("refused: {:?}", refused.cause),
+        self.report.accepted += 1;
+        self.nodes[node].active += 1;
+        if self.cfg.peers {
+            self.peer_submit(node, tx);
+            return true;
+        }
+        let id = usable[self.prng.index(usable.len())];
+        if let Err(refused) = self.eps[id].conn.submit(now, tx, what) {
+            panic!("refused: {:?}", refused.cause);
         }
         self.drive(id);
         true
@@ -898,7 +952,7 @@ impl World {
         };
         self.msgs[msg].declined |= want > len;
         let (mem, sink) = self.sink(node, want);
-        let tx = Tx::new(msg, false, mem, now);
+        let tx = Tx::new(msg, false, mem, now, None);
         if let Err(refused) = self.eps[id].conn.put_sink(now, rx, tx, sink) {
             self.discard(node, refused.tx);
         }
@@ -926,7 +980,7 @@ impl World {
         let writes = count_writes(frags, &view, reply, limits.max_send_sge, limits.max_frags);
         self.msgs[msg].declined |= writes.is_err();
         self.msgs[msg].must &= writes.is_ok();
-        let tx = Tx::new(msg, false, mem, now);
+        let tx = Tx::new(msg, false, mem, now, None);
         if let Err(refused) = self.eps[id].conn.get_source(now, rx, tx, reply, writes) {
             self.discard(node, refused.tx);
         }
@@ -961,15 +1015,21 @@ impl World {
         self.release(node, mem, false);
     }
 
-    fn finish(&mut self, id: EpId, tx: Tx, done: Done, drained: bool) {
-        let node = self.eps[id].node;
-        if drained {
+    pub(super) fn finish(
+        &mut self,
+        node: usize,
+        id: Option<EpId>,
+        tx: Tx,
+        done: Done,
+        drained: bool,
+    ) {
+        if let Some(id) = id.filter(|_| drained) {
             let qp = &self.eps[id].qp;
             let dead = matches!(qp.state, QpState::Err | QpState::Destroyed);
             assert!(dead && qp.sq_empty(), "finished before it is drained");
         }
         let (msg, origin, mem, since) = tx.end();
-        self.check_time(id, msg, since);
+        self.check_time(msg, since);
         if done.status == 0 {
             self.check_data(node, msg, origin, &mem, done);
         }
@@ -1006,14 +1066,12 @@ impl World {
 
     /// Twice the timeout for the exchange, once for the drain, and slack for the driver, which is
     /// late by what the run allows it.
-    fn check_time(&self, id: EpId, msg: MsgId, since: Instant) {
+    fn check_time(&self, msg: MsgId, since: Instant) {
         let slack = 200 * (self.cfg.action_delay + self.cfg.cq_delay + self.cfg.lnet_delay);
-        let bound = 4 * self.cfg.timeout.0 + slack * 100;
+        let wait = if self.cfg.peers { WAIT } else { 0 };
+        let bound = 5 * self.cfg.timeout.0 + slack * 100 + wait;
         let took = self.now - since.0;
-        assert!(
-            took <= bound,
-            "message {msg} of ep {id} took {took} of {bound} ns"
-        );
+        assert!(took <= bound, "message {msg} took {took} of {bound} ns");
     }
 
     fn check_data(&mut self, node: usize, msg: MsgId, origin: bool, mem: &Mem, done: Done) {
@@ -1063,13 +1121,13 @@ impl World {
         self.report.faults += 1;
         let now = self.instant();
         let id = open[self.prng.index(open.len())];
-        let kind = self.prng.index(8);
+        let kind = self.prng.index(if self.cfg.peers { 9 } else { 8 });
         if self.verbose {
             println!("{:>12} ep {id} fault {kind}", self.now);
         }
         match kind {
             0 => self.eps[id].conn.close(now, Cause::Deleted),
-            1 => self.eps[id].qp.to_error(),
+            1 => self.eps[id].qp.fail_all(),
             2 => self.eps[id].conn.handle_disconnected(now),
             3 => self.cut_until = self.now + self.prng.range(1, 2 * self.cfg.timeout.0),
             4 => {
@@ -1085,7 +1143,11 @@ impl World {
                 self.eps[id].qp.destroy();
                 self.eps[id].conn.handle_qp_destroyed(now);
             }
-            _ => self.eps[id].conn.handle_qp_error_state(now),
+            7 => self.eps[id].conn.handle_qp_error_state(now),
+            _ => {
+                let node = self.prng.index(2);
+                self.restart(node);
+            }
         }
         self.drive(id);
     }
@@ -1119,6 +1181,12 @@ impl World {
             Ev::Submit(node) => self.submit_traffic(node),
             Ev::Connect => self.connect(),
             Ev::Fault => self.fault(),
+            Ev::PeerRun(at) => self.peer_run(at),
+            Ev::PeerTimer(at) => self.peer_timer(at),
+            Ev::Resolved(cm, route) => self.resolved(cm, route),
+            Ev::Released(cm) => self.released(cm),
+            Ev::CmMsg(to, cm, msg) => self.cm_msg(to, cm, msg),
+            Ev::CmRepeat(to, cm, msg, tries) => self.repeat(to, cm, msg, tries),
         }
     }
 
@@ -1141,6 +1209,10 @@ impl World {
 
     /// Things break.
     fn safety(&mut self) {
+        if self.cfg.peers {
+            self.make_peer(0);
+            self.make_peer(1);
+        }
         self.at(1, Ev::Connect);
         self.at(2, Ev::Submit(0));
         self.at(3, Ev::Submit(1));
@@ -1157,8 +1229,9 @@ impl World {
         for node in &mut self.nodes {
             node.frozen_until = 0;
         }
+        let wait = if self.cfg.peers { 2 * WAIT } else { 0 };
         let bound = 6 * self.cfg.timeout.0 + 1000 * (self.cfg.cq_delay + self.cfg.action_delay);
-        self.run_until(self.now + bound);
+        self.run_until(self.now + bound + wait);
         for (msg, m) in self.msgs.iter().enumerate() {
             assert!(m.done.is_some(), "message {msg} never ends: {m:?}");
         }
@@ -1174,7 +1247,9 @@ impl World {
         self.at(2, Ev::Connect);
         self.run_until(self.now + self.cfg.timeout.0 / 2);
         let first = self.msgs.len();
+        self.calm = true;
         self.must_traffic();
+        self.calm = false;
         for m in self.msgs[first..].iter().filter(|m| m.must) {
             assert_eq!(m.done.map(|d| d.status), Some(0), "{m:?}");
             assert_eq!(m.delivered, 1, "{m:?}");
@@ -1188,8 +1263,9 @@ impl World {
     fn close_half_open(&mut self) {
         let now = self.instant();
         for id in 0..self.eps.len() {
-            let peer = &self.eps[self.eps[id].peer];
-            if !peer.conn.is_established() {
+            let peer = self.eps.get(self.eps[id].peer);
+            let dead = peer.is_some_and(|peer| !peer.conn.is_established());
+            if dead && self.eps[id].conn.is_established() {
                 self.eps[id].conn.close(now, Cause::Deleted);
                 self.drive(id);
             }
@@ -1206,9 +1282,10 @@ impl World {
             let gap = self.jitter(self.cfg.submit_gap);
             self.run_until(self.now + gap);
         }
+        let wait = if self.cfg.peers { WAIT } else { 0 };
+        self.run_until(self.now + 3 * self.cfg.timeout.0 + wait);
         let sound = self.eps.iter().any(|ep| ep.conn.is_established());
         assert!(sound, "no connection though nothing breaks");
-        self.run_until(self.now + 3 * self.cfg.timeout.0);
     }
 
     /// Nothing is under way: every credit is where it belongs.
@@ -1234,6 +1311,10 @@ impl World {
     fn shutdown(&mut self) {
         self.quiet = true;
         let now = self.instant();
+        for at in 0..self.peers.len() {
+            self.peers[at].peer.delete(Cause::Deleted);
+            self.drive_peer(at);
+        }
         for id in 0..self.eps.len() {
             self.eps[id].conn.close(now, Cause::Deleted);
             self.drive(id);
@@ -1243,6 +1324,13 @@ impl World {
         for id in 0..self.eps.len() {
             let left = self.eps[id].conn.snapshot();
             assert!(!self.live(id), "ep {id} is left: {left:?}");
+        }
+        for it in &self.peers {
+            assert!(
+                it.peer.is_idle(),
+                "a peer is left: {:?}",
+                it.peer.snapshot()
+            );
         }
         for node in &self.nodes {
             assert_eq!(node.memory.regions(), 0, "memory is left");
@@ -1289,6 +1377,14 @@ pub fn run(seed: u64, verbose: bool) -> Report {
     world.safety();
     world.liveness();
     world.shutdown();
+    for it in &world.peers {
+        let seen = it.peer.snapshot().counters;
+        world.report.attempts += u64::from(seen.attempts);
+        world.report.retries += u64::from(seen.retries);
+        world.report.races += u64::from(seen.races);
+        world.report.stale += u64::from(seen.stale);
+        world.report.came_back += u64::from(seen.came_back);
+    }
     world.report
 }
 

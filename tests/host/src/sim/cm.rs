@@ -1,0 +1,594 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Peers, attempts and a CM that loses, delays and repeats: what `connd` does in the driver.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::hca::QpState;
+use super::lnet::Tx;
+use super::world::{EpId, Ev, World};
+use super::Heap;
+use crate::proto::conn::{EstInfo, Role};
+use crate::proto::passive::{admit, screen, NiInfo, Target};
+use crate::proto::peer::{
+    AttemptEvent, Claim, Offer, Peer, PeerAction, PeerConfig, PeerSubmit, Ticket, TieBreak,
+    Verdict, CM_REJ_CONSUMER_DEFINED,
+};
+use crate::proto::{AttemptId, Cause, ConnId, Instant, Limits, Refused};
+use crate::wire::{emit, BodyOut, Endian, Header, Message, Stamp, Version};
+
+/// One exchange of the CM: an id on the active side and, if it came so far, one on the passive.
+pub(super) type CmId = usize;
+
+/// What one side of the CM tells the other.
+#[derive(Clone, Debug)]
+pub(super) enum CmMsg {
+    Req(Vec<u8>),
+    Rep(Vec<u8>),
+    Rej(Vec<u8>),
+    Rtu,
+    /// Disconnected, or given up.
+    Bye,
+}
+
+/// A peer of one incarnation of a node, and what belongs to it.
+pub(super) struct PeerBox {
+    pub(super) node: usize,
+    pub(super) peer: Peer<Heap, Tx>,
+    ni: NiInfo,
+    acts: VecDeque<PeerAction<Tx>>,
+    running: bool,
+    timer: Option<Instant>,
+    attempts: BTreeMap<AttemptId, CmId>,
+}
+
+/// An exchange, seen from above.
+pub(super) struct Exchange {
+    active_box: usize,
+    attempt: AttemptId,
+    version: Version,
+    offer: Offer,
+    dst_stamp: Stamp,
+    /// The attempt has been aborted.
+    aborted: bool,
+    released: bool,
+    active_ep: Option<EpId>,
+    passive_ep: Option<EpId>,
+    answer: Option<CmMsg>,
+    /// The active side has an answer; it does not repeat its REQ.
+    answered: bool,
+    /// The passive side has the RTU.
+    settled: bool,
+}
+
+/// How the CM's private data arrives on InfiniBand: padded.
+fn padded(mut bytes: Vec<u8>, len: usize) -> Vec<u8> {
+    bytes.resize(len, 0);
+    bytes
+}
+
+impl World {
+    /// A new peer object of `node`, as after a start of its NI.
+    pub(super) fn make_peer(&mut self, node: usize) {
+        let other = 1 - node;
+        let ni = NiInfo {
+            nid: self.nodes[node].nid,
+            stamp: self.nodes[node].stamp,
+            peer_credits: self.cfg.depth[node],
+        };
+        let tunables = self.cfg.tunables(node);
+        let mut config = PeerConfig::new(self.nodes[other].nid, ni, &tunables);
+        config.conns_per_peer = self.cfg.conns as u8;
+        config.tie_break = match self.prng.chance(1, 4) {
+            true => TieBreak::Numeric,
+            false => TieBreak::Hash,
+        };
+        let Ok(peer) = Peer::new(&mut Heap, config, self.instant());
+        self.nodes[node].peer = self.peers.len();
+        self.peers.push(PeerBox {
+            node,
+            peer,
+            ni,
+            acts: VecDeque::new(),
+            running: false,
+            timer: None,
+            attempts: BTreeMap::new(),
+        });
+    }
+
+    /// The NI of `node` is shut down and started again.
+    pub(super) fn restart(&mut self, node: usize) {
+        let old = self.nodes[node].peer;
+        self.peers[old].peer.delete(Cause::Deleted);
+        self.drive_peer(old);
+        let now = self.instant();
+        for id in 0..self.eps.len() {
+            if self.eps[id].peer_box == old {
+                self.eps[id].conn.close(now, Cause::Deleted);
+                self.drive(id);
+            }
+        }
+        self.nodes[node].stamp.0 += 1000;
+        self.make_peer(node);
+    }
+
+    // --- messages -------------------------------------------------------------------------------
+
+    pub(super) fn peer_submit(&mut self, node: usize, tx: Tx) {
+        let at = self.nodes[node].peer;
+        let now = self.instant();
+        let placed = self.peers[at].peer.submit(now, tx);
+        self.place(at, placed);
+    }
+
+    fn place(&mut self, at: usize, mut placed: PeerSubmit<Tx>) {
+        // A message comes back only so often.
+        for _ in 0..20 {
+            match placed {
+                PeerSubmit::Queued => return self.drive_peer(at),
+                PeerSubmit::Refused(Refused { tx, cause }) => {
+                    let node = self.peers[at].node;
+                    self.finish(node, None, tx, cause.outcome_waiting().into(), false);
+                    return self.drive_peer(at);
+                }
+                PeerSubmit::Use { conn, tx, ticket } => match self.hand_to(at, conn, tx, ticket) {
+                    Some(again) => placed = again,
+                    None => return self.drive_peer(at),
+                },
+            }
+        }
+        panic!("a message goes round and round");
+    }
+
+    fn hand_to(
+        &mut self,
+        at: usize,
+        conn: ConnId,
+        tx: Tx,
+        ticket: Ticket,
+    ) -> Option<PeerSubmit<Tx>> {
+        let now = self.instant();
+        let id = conn.0 as EpId;
+        let what = tx.what.expect("message of LNet");
+        match self.eps[id].conn.submit(now, tx, what) {
+            Ok(_) => {
+                self.drive(id);
+                None
+            }
+            Err(refused) => {
+                assert_ne!(refused.cause, Cause::BadInput);
+                let peer = &mut self.peers[at].peer;
+                Some(peer.handle_conn_refused(now, conn, refused, ticket))
+            }
+        }
+    }
+
+    // --- the worker -----------------------------------------------------------------------------
+
+    pub(super) fn drive_peer(&mut self, at: usize) {
+        let now = self.instant();
+        let it = &mut self.peers[at];
+        while let Some(action) = it.peer.poll_action() {
+            it.acts.push_back(action);
+        }
+        let run = !it.running && !it.acts.is_empty();
+        it.running |= run;
+        let due = it.peer.poll_timeout();
+        let arm = due.filter(|&t| it.timer.is_none_or(|armed| t < armed));
+        if let Some(t) = arm {
+            it.timer = Some(t);
+            // It may find nothing to do; the driver looks once a second.
+            self.at(t.0.saturating_sub(now.0).max(1_000), Ev::PeerTimer(at));
+        }
+        if run {
+            let delay = self.jitter(self.cfg.action_delay);
+            self.at(delay, Ev::PeerRun(at));
+        }
+    }
+
+    pub(super) fn peer_timer(&mut self, at: usize) {
+        let now = self.instant();
+        self.peers[at].timer = None;
+        self.peers[at].peer.handle_timeout(now);
+        self.drive_peer(at);
+    }
+
+    pub(super) fn peer_run(&mut self, at: usize) {
+        self.peers[at].running = false;
+        if let Some(action) = self.peers[at].acts.pop_front() {
+            if self.verbose {
+                println!("{:>12} peer {at} {}", self.now, brief(&action));
+            }
+            self.peer_act(at, action);
+        }
+        self.drive_peer(at);
+        if !self.peers[at].running && !self.peers[at].acts.is_empty() {
+            self.peers[at].running = true;
+            let delay = self.jitter(self.cfg.action_delay);
+            self.at(delay, Ev::PeerRun(at));
+        }
+    }
+
+    fn peer_act(&mut self, at: usize, action: PeerAction<Tx>) {
+        let now = self.instant();
+        match action {
+            PeerAction::StartAttempt {
+                id,
+                version,
+                offer,
+                dst_stamp,
+            } => {
+                let cm = self.exchanges.len();
+                self.exchanges.push(Exchange {
+                    active_box: at,
+                    attempt: id,
+                    version,
+                    offer,
+                    dst_stamp,
+                    aborted: false,
+                    released: false,
+                    active_ep: None,
+                    passive_ep: None,
+                    answer: None,
+                    answered: false,
+                    settled: false,
+                });
+                self.peers[at].attempts.insert(id, cm);
+                let delay = self.jitter(self.cfg.latency);
+                self.at(delay, Ev::Resolved(cm, false));
+            }
+            PeerAction::AbortAttempt { id, cause } => self.abort(at, id, cause),
+            PeerAction::Assign { conn, tx, ticket } => {
+                if let Some(again) = self.hand_to(at, conn, tx, ticket) {
+                    self.place(at, again);
+                }
+            }
+            PeerAction::Fail { tx, done } => {
+                let node = self.peers[at].node;
+                self.finish(node, None, tx, done, false);
+            }
+            PeerAction::CloseConn { conn, cause } => {
+                let id = conn.0 as EpId;
+                self.eps[id].conn.close(now, cause);
+                self.drive(id);
+            }
+            PeerAction::NotifyDown { .. } | PeerAction::Idle => {}
+        }
+    }
+
+    fn abort(&mut self, at: usize, id: AttemptId, cause: Cause) {
+        let Some(&cm) = self.peers[at].attempts.get(&id) else {
+            return;
+        };
+        let now = self.instant();
+        self.exchanges[cm].aborted = true;
+        match self.exchanges[cm].active_ep {
+            Some(ep) => {
+                self.eps[ep].conn.close(now, cause);
+                self.drive(ep);
+            }
+            None => {
+                let delay = self.jitter(self.cfg.action_delay);
+                self.at(delay, Ev::Released(cm));
+            }
+        }
+    }
+
+    fn tell(&mut self, cm: CmId, event: AttemptEvent<'_>) -> Claim {
+        let now = self.instant();
+        let (at, id) = (self.exchanges[cm].active_box, self.exchanges[cm].attempt);
+        let claim = self.peers[at].peer.handle_attempt(now, id, event);
+        self.drive_peer(at);
+        claim
+    }
+
+    pub(super) fn released(&mut self, cm: CmId) {
+        if !std::mem::replace(&mut self.exchanges[cm].released, true) {
+            let _ = self.tell(cm, AttemptEvent::Released);
+        }
+    }
+
+    pub(super) fn resolved(&mut self, cm: CmId, route: bool) {
+        if self.exchanges[cm].aborted {
+            return;
+        }
+        let fails = self.faults && self.prng.chance(1, 20);
+        let event = match (route, fails) {
+            (false, false) => AttemptEvent::AddrResolved,
+            (false, true) => AttemptEvent::AddrError,
+            (true, false) => AttemptEvent::RouteResolved,
+            (true, true) => AttemptEvent::RouteError,
+        };
+        if self.tell(cm, event) == Claim::Late || fails {
+            return;
+        }
+        match route {
+            false => {
+                let delay = self.jitter(self.cfg.latency);
+                self.at(delay, Ev::Resolved(cm, true));
+            }
+            true => self.request(cm),
+        }
+    }
+
+    /// Makes the connection and sends the CONNREQ.
+    fn request(&mut self, cm: CmId) {
+        let Exchange {
+            active_box,
+            version,
+            offer,
+            dst_stamp,
+            ..
+        } = self.exchanges[cm];
+        let node = self.peers[active_box].node;
+        let propose = Some((offer.queue_depth, offer.max_frags));
+        let (tunables, caps) = (self.cfg.tunables(node), self.cfg.caps(node));
+        let mut limits = Limits::new(&tunables, &caps, version, propose).expect("limits");
+        while self.faults && self.prng.chance(1, 4) {
+            limits = limits.lowered().unwrap_or(limits);
+        }
+        let made = Offer {
+            queue_depth: limits.queue_depth,
+            max_frags: limits.max_frags,
+        };
+        if made != offer {
+            let _ = self.tell(cm, AttemptEvent::LimitsLowered(made));
+        }
+        let id = self.make_ep(node, usize::MAX, Role::Active, limits, Stamp::UNKNOWN);
+        self.eps[id].cm = Some(cm);
+        self.eps[id].peer_box = active_box;
+        self.exchanges[cm].active_ep = Some(id);
+        self.report.conns += 1;
+        self.drive(id);
+        if self.tell(cm, AttemptEvent::Connecting) == Claim::Late {
+            return;
+        }
+        let ni = self.peers[active_box].ni;
+        let hdr = Header {
+            version,
+            credits: 0,
+            src: ni.nid,
+            src_stamp: ni.stamp,
+            dst: self.nodes[1 - node].nid,
+            dst_stamp,
+        };
+        let mut buf = vec![0; 56];
+        let body = BodyOut::ConnReq(limits.params());
+        emit(&hdr, &body, self.cfg.cksum, Endian::NATIVE, &mut buf).expect("CONNREQ");
+        self.repeat(1 - node, cm, CmMsg::Req(buf), 6);
+    }
+
+    // --- the CM ---------------------------------------------------------------------------------
+
+    fn send_cm(&mut self, to: usize, cm: CmId, msg: CmMsg) {
+        let lost = self.faults && self.prng.chance(1, 8);
+        if lost || !self.connected() {
+            return;
+        }
+        let delay = self.cfg.latency + self.jitter(self.cfg.latency * 4);
+        self.at(delay, Ev::CmMsg(to, cm, msg));
+    }
+
+    /// Sends a message that is repeated until it is answered.
+    pub(super) fn repeat(&mut self, to: usize, cm: CmId, msg: CmMsg, tries: u8) {
+        let it = &self.exchanges[cm];
+        let done = match msg {
+            CmMsg::Req(_) => it.answered || it.aborted,
+            CmMsg::Rep(_) => it.settled,
+            CmMsg::Rej(_) | CmMsg::Rtu | CmMsg::Bye => true,
+        };
+        if done {
+            return;
+        }
+        if tries > 0 {
+            self.send_cm(to, cm, msg.clone());
+            let delay = self.cfg.timeout.0 / 8;
+            return self.at(delay, Ev::CmRepeat(to, cm, msg, tries - 1));
+        }
+        let now = self.instant();
+        match msg {
+            CmMsg::Rep(_) => {
+                if let Some(id) = self.exchanges[cm].passive_ep {
+                    self.eps[id]
+                        .conn
+                        .handle_conn_failed(now, Cause::ConnectTimeout);
+                    self.drive(id);
+                }
+            }
+            CmMsg::Req(_) | CmMsg::Rej(_) | CmMsg::Rtu | CmMsg::Bye => {
+                let _ = self.tell(cm, AttemptEvent::Unreachable);
+            }
+        }
+    }
+
+    /// The other side is told that this one is gone.
+    pub(super) fn bye(&mut self, id: EpId) {
+        if let Some(cm) = self.eps[id].cm {
+            let to = 1 - self.eps[id].node;
+            self.send_cm(to, cm, CmMsg::Bye);
+        }
+    }
+
+    pub(super) fn cm_msg(&mut self, to: usize, cm: CmId, msg: CmMsg) {
+        let frozen = self.nodes[to].frozen_until;
+        if frozen > self.now {
+            return self.at(frozen - self.now, Ev::CmMsg(to, cm, msg));
+        }
+        match msg {
+            CmMsg::Req(bytes) => self.cm_req(to, cm, &bytes),
+            CmMsg::Rep(bytes) => self.cm_rep(cm, bytes),
+            CmMsg::Rej(bytes) => {
+                self.exchanges[cm].answered = true;
+                let private = padded(bytes, 148);
+                let cm_reason = CM_REJ_CONSUMER_DEFINED;
+                let private = &private;
+                let _ = self.tell(cm, AttemptEvent::Rejected { cm_reason, private });
+            }
+            CmMsg::Rtu => {
+                self.exchanges[cm].settled = true;
+                if let Some(id) = self.exchanges[cm].passive_ep {
+                    let now = self.instant();
+                    self.eps[id].conn.handle_established(now, None);
+                    self.drive(id);
+                }
+            }
+            CmMsg::Bye => self.cm_bye(to, cm),
+        }
+    }
+
+    fn cm_bye(&mut self, to: usize, cm: CmId) {
+        let now = self.instant();
+        let it = &mut self.exchanges[cm];
+        let active = self.peers[it.active_box].node == to;
+        let ep = match active {
+            true => it.active_ep,
+            false => it.passive_ep,
+        };
+        it.settled |= !active;
+        if active && ep.is_none_or(|id| !self.eps[id].named) {
+            let _ = self.tell(cm, AttemptEvent::Disconnected);
+        }
+        if let Some(id) = ep {
+            self.eps[id].conn.handle_disconnected(now);
+            self.drive(id);
+        }
+    }
+
+    fn cm_req(&mut self, node: usize, cm: CmId, bytes: &[u8]) {
+        if let Some(answer) = self.exchanges[cm].answer.clone() {
+            return self.send_cm(1 - node, cm, answer);
+        }
+        let answer = self.judge(node, cm, bytes);
+        self.exchanges[cm].answer = Some(answer.clone());
+        match &answer {
+            CmMsg::Rep(_) => self.repeat(1 - node, cm, answer, 6),
+            CmMsg::Req(_) | CmMsg::Rej(_) | CmMsg::Rtu | CmMsg::Bye => {
+                self.send_cm(1 - node, cm, answer);
+            }
+        }
+    }
+
+    /// What the passive side answers.
+    fn judge(&mut self, node: usize, cm: CmId, bytes: &[u8]) -> CmMsg {
+        let now = self.instant();
+        let at = self.nodes[node].peer;
+        let ni = self.peers[at].ni;
+        let reject = |reject: crate::wire::Reject| {
+            let mut buf = vec![0; 24];
+            reject.emit(Endian::NATIVE, &mut buf).expect("reject");
+            CmMsg::Rej(buf)
+        };
+        let screened = match screen(bytes, 1000, true) {
+            Ok(screened) => screened,
+            Err(refusal) => return reject(refusal.reject),
+        };
+        let req = match admit(&screened, Target::Ni(&ni)) {
+            Ok(req) => req,
+            Err(refusal) => return reject(refusal.reject),
+        };
+        let name = ConnId(self.eps.len() as u32);
+        let verdict = self.peers[at].peer.handle_connreq(now, name, &req);
+        let answer = match verdict {
+            Verdict::Reject(refusal) => reject(refusal.reject),
+            Verdict::Accept { version, offer } => {
+                let propose = Some((offer.queue_depth, offer.max_frags));
+                let (tunables, caps) = (self.cfg.tunables(node), self.cfg.caps(node));
+                let mut limits = Limits::new(&tunables, &caps, version, propose).expect("limits");
+                while self.faults && self.prng.chance(1, 4) {
+                    limits = limits.lowered().unwrap_or(limits);
+                }
+                let active = self.exchanges[cm].active_ep.expect("sender of the REQ");
+                let id = self.make_ep(node, active, Role::Passive, limits, req.stamp);
+                assert_eq!(id as u32, name.0);
+                self.eps[id].cm = Some(cm);
+                self.eps[id].peer_box = at;
+                self.eps[id].named = true;
+                self.eps[id].qp.state = QpState::Rts;
+                self.eps[active].peer = id;
+                self.exchanges[cm].passive_ep = Some(id);
+                self.drive(id);
+                CmMsg::Rep(self.connack(id))
+            }
+        };
+        self.drive_peer(at);
+        answer
+    }
+
+    fn cm_rep(&mut self, cm: CmId, bytes: Vec<u8>) {
+        let now = self.instant();
+        let node = self.peers[self.exchanges[cm].active_box].node;
+        self.exchanges[cm].answered = true;
+        let Some(id) = self.exchanges[cm].active_ep else {
+            return;
+        };
+        if self.eps[id].named {
+            return self.send_cm(1 - node, cm, CmMsg::Rtu);
+        }
+        let name = ConnId(id as u32);
+        if self.tell(cm, AttemptEvent::Connected(name)) == Claim::Late {
+            return self.send_cm(1 - node, cm, CmMsg::Bye);
+        }
+        let ep = &mut self.eps[id];
+        ep.named = true;
+        if ep.qp.state == QpState::Init {
+            ep.qp.state = QpState::Rts;
+        }
+        let ack = padded(bytes, 196);
+        ep.conn.handle_established(now, Some(Message::parse(&ack)));
+        self.drive(id);
+        self.send_cm(1 - node, cm, CmMsg::Rtu);
+    }
+
+    // --- what connections report ------------------------------------------------------------------
+
+    pub(super) fn conn_established(&mut self, id: EpId, info: &EstInfo) {
+        let at = self.eps[id].peer_box;
+        let now = self.instant();
+        let name = ConnId(id as u32);
+        let told = self.peers[at].peer.handle_established(now, name, info);
+        if let Err(cause) = told {
+            self.eps[id].conn.close(now, cause);
+            self.drive(id);
+        }
+        self.drive_peer(at);
+    }
+
+    pub(super) fn conn_closed(&mut self, id: EpId, cause: Cause, alive: Instant) {
+        let at = self.eps[id].peer_box;
+        let now = self.instant();
+        match (self.eps[id].named, self.eps[id].cm) {
+            (true, _) => {
+                let name = ConnId(id as u32);
+                self.peers[at].peer.handle_closed(now, name, cause, alive);
+                self.drive_peer(at);
+            }
+            (false, Some(cm)) => {
+                // The connection itself gave up; if the peer had, this is late.
+                let _ = self.tell(cm, AttemptEvent::ConnectError);
+            }
+            (false, None) => {}
+        }
+    }
+
+    pub(super) fn conn_gone(&mut self, id: EpId) {
+        let at = self.eps[id].peer_box;
+        let now = self.instant();
+        match (self.eps[id].named, self.eps[id].cm) {
+            (true, _) => {
+                self.peers[at].peer.handle_gone(now, ConnId(id as u32));
+                self.drive_peer(at);
+            }
+            (false, Some(cm)) => self.released(cm),
+            (false, None) => {}
+        }
+    }
+}
+
+fn brief(action: &PeerAction<Tx>) -> String {
+    match action {
+        PeerAction::Assign { conn, tx, .. } => format!("Assign {} {conn:?}", tx.msg),
+        PeerAction::Fail { tx, done } => format!("Fail {} {done:?}", tx.msg),
+        PeerAction::StartAttempt { id, offer, .. } => format!("StartAttempt {id:?} {offer:?}"),
+        other => format!("{other:?}"),
+    }
+}
