@@ -88,7 +88,6 @@ struct kor_recv {
 	struct kor_kiov	source;		/* the reply to a GET parsed with rdma */
 	u32	type;			/* LNet message type; 0 without msg */
 	u32	rlen;			/* payload bytes the message carries */
-	bool	gpu;
 };
 
 /* An ioctl on one NI, in and out. */
@@ -156,9 +155,6 @@ bool kor_lnet_fail_map_sg(void);
 /* @when: monotonic second of the last sign of life. Process context. */
 void kor_lnet_notify_down(struct lnet_ni *ni, u64 nid, s64 when);
 u32 kor_lnet_nid2cpt(u64 nid, struct lnet_ni *ni);
-/* The NI with this NID if it is ours; with a reference. */
-struct lnet_ni *kor_lnet_ni_get(u64 nid);
-void kor_lnet_ni_put(struct lnet_ni *ni);
 
 u64 kor_lnet_ni_nid(const struct lnet_ni *ni);
 u16 kor_lnet_ni_netnum(const struct lnet_ni *ni);
@@ -169,9 +165,7 @@ void kor_lnet_ni_set_addr(struct lnet_ni *ni, u32 addr);
 const char *kor_lnet_ni_interface(const struct lnet_ni *ni);
 int kor_lnet_ni_set_interface(struct lnet_ni *ni, const char *name);
 struct net *kor_lnet_ni_net_ns(const struct lnet_ni *ni);
-void *kor_lnet_ni_data(const struct lnet_ni *ni);
 bool kor_lnet_ni_active(const struct lnet_ni *ni);
-bool kor_lnet_ni_fatal(const struct lnet_ni *ni);
 /* May take LNet's net lock. Returns whether the flag changed. */
 bool kor_lnet_ni_set_fatal(struct lnet_ni *ni, bool fatal);
 void kor_lnet_mark_ping_buffer(void);

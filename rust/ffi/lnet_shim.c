@@ -187,11 +187,10 @@ static int kor_lnd_startup(struct lnet_ni *ni)
 	int rc;
 
 	rc = kor_ops->startup(kor_ctx, ni, &data);
-	if (rc)
-		return rc;
-	/* Pairs with kor_lnet_ni_data() once the NI can be found. */
-	smp_store_release(&ni->ni_data, data);
-	return 0;
+	/* Nothing reads it before LNet has spliced the NI in under its locks. */
+	if (!rc)
+		ni->ni_data = data;
+	return rc;
 }
 
 static void kor_lnd_shutdown(struct lnet_ni *ni)
@@ -256,7 +255,6 @@ static int kor_lnd_recv(struct lnet_ni *ni, void *private, struct lnet_msg *msg,
 	if (msg) {
 		r.type = msg->msg_type;
 		r.source = kor_msg_source(msg);
-		r.gpu = kor_md_is_gpu(msg->msg_md);
 	}
 	if (to && iov_iter_count(to)) {
 		r.sink.bv = to->bvec;
@@ -272,7 +270,7 @@ static int kor_lnd_recv(struct lnet_ni *ni, void *private, struct lnet_msg *msg,
 static unsigned int kor_lnd_get_dev_prio(struct lnet_ni *ni,
 					 unsigned int dev_idx)
 {
-	return kor_ops->dev_prio(kor_ctx, kor_lnet_ni_data(ni), dev_idx);
+	return kor_ops->dev_prio(kor_ctx, ni->ni_data, dev_idx);
 }
 
 static int kor_lnd_get_timeout(void)
@@ -516,25 +514,6 @@ u32 kor_lnet_nid2cpt(u64 nid, struct lnet_ni *ni)
 	return lnet_nid2cpt(&n, ni);
 }
 
-struct lnet_ni *kor_lnet_ni_get(u64 nid)
-{
-	struct lnet_nid n;
-	struct lnet_ni *ni;
-
-	kor_nid_from_64(&n, nid);
-	ni = lnet_nid_to_ni_addref(&n);
-	if (ni && ni->ni_net->net_lnd != &kor_lnd) {
-		lnet_ni_decref(ni);
-		return NULL;
-	}
-	return ni;
-}
-
-void kor_lnet_ni_put(struct lnet_ni *ni)
-{
-	lnet_ni_decref(ni);
-}
-
 u64 kor_lnet_ni_nid(const struct lnet_ni *ni)
 {
 	return kor_nid_to_64(&ni->ni_nid);
@@ -578,20 +557,9 @@ struct net *kor_lnet_ni_net_ns(const struct lnet_ni *ni)
 	return ni->ni_net_ns;
 }
 
-void *kor_lnet_ni_data(const struct lnet_ni *ni)
-{
-	/* Pairs with the store in kor_lnd_startup(). */
-	return smp_load_acquire(&ni->ni_data);
-}
-
 bool kor_lnet_ni_active(const struct lnet_ni *ni)
 {
 	return READ_ONCE(ni->ni_state) == LNET_NI_STATE_ACTIVE;
-}
-
-bool kor_lnet_ni_fatal(const struct lnet_ni *ni)
-{
-	return atomic_read(&ni->ni_fatal_error_on);
 }
 
 bool kor_lnet_ni_set_fatal(struct lnet_ni *ni, bool fatal)

@@ -156,15 +156,6 @@ pub(crate) struct Kiov<'a> {
 }
 
 impl<'a> Kiov<'a> {
-    /// No bytes at all.
-    pub(crate) const EMPTY: Kiov<'static> = Kiov {
-        bv: core::ptr::null(),
-        nr: 0,
-        offset: 0,
-        len: 0,
-        _vector: PhantomData,
-    };
-
     /// Takes a page vector in the kernel's form.
     ///
     /// # Safety
@@ -182,7 +173,7 @@ impl<'a> Kiov<'a> {
         }
     }
 
-    /// Bytes meant; the vector may turn out to be shorter, see [`is_backed`](Self::is_backed).
+    /// Bytes meant; the vector may turn out to be shorter.
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
@@ -192,8 +183,8 @@ impl<'a> Kiov<'a> {
         self.len == 0
     }
 
-    /// The slices that cover the bytes, in order. Their lengths add up to [`len`](Self::len)
-    /// exactly when [`is_backed`](Self::is_backed).
+    /// The slices that cover the bytes, in order. Their lengths add up to [`len`](Self::len) unless
+    /// the vector is too short or has an entry without a page.
     pub(crate) fn slices(&self) -> Slices<'a> {
         Slices {
             bv: self.bv,
@@ -202,11 +193,6 @@ impl<'a> Kiov<'a> {
             left: self.len,
             _vector: PhantomData,
         }
-    }
-
-    /// Whether the vector holds every byte that is meant, on pages that exist.
-    pub(crate) fn is_backed(&self) -> bool {
-        self.slices().map(|s| u64::from(s.len)).sum::<u64>() == u64::from(self.len)
     }
 
     /// The first `len` bytes; everything when there are fewer.

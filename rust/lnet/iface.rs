@@ -5,10 +5,7 @@
 use super::ni::Startup;
 use crate::ffi::{
     lnet as ffi, //
-    types::{
-        Cpt,
-        Net, //
-    },
+    types::Net,
 };
 use kernel::{
     error::to_result, //
@@ -28,21 +25,6 @@ impl Interface {
     /// IPv4 address in host order; `None` for IPv6.
     pub(crate) fn ipv4(&self) -> Option<u32> {
         (self.0.addr_len == 4).then_some(self.0.addr)
-    }
-
-    /// Index of the interface in its namespace.
-    pub(crate) fn index(&self) -> u32 {
-        self.0.ifindex
-    }
-
-    /// CPT of the node that the device is on; `None` when it is unknown.
-    pub(crate) fn cpt(&self) -> Option<Cpt> {
-        u32::try_from(self.0.cpt).ok().map(Cpt)
-    }
-
-    /// Whether this is the master of a bond.
-    pub(crate) fn is_bond_master(&self) -> bool {
-        self.0.bond_master
     }
 }
 

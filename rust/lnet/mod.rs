@@ -26,8 +26,6 @@ pub(crate) use crate::ffi::lnet::{
     CmnTunables, //
     O2ibTunables,
     Tunables,
-    HDR_SIZE,
-    NID_ANY,
 };
 
 pub(crate) use self::{
@@ -48,7 +46,6 @@ pub(crate) use self::{
         lost_messages,
         Health,
         Message,
-        ReceiveKind,
         Received,
         Refused,
         RxHandle,
@@ -60,7 +57,6 @@ pub(crate) use self::{
         Asked, //
         Ni,
         NiHandle,
-        NiRef,
         Startup,
     },
     ops::{

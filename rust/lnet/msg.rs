@@ -250,24 +250,14 @@ pub(crate) struct Refused {
     pub(crate) msg: Message,
 }
 
-/// What becomes of a received message.
-pub(crate) enum ReceiveKind {
+/// LNet's answer to [`NiHandle::parse`](super::NiHandle::parse): what becomes of the message.
+pub(crate) enum Received {
     /// LNet wants none of it, or answers a GET by itself. Release the buffer; answer a PUT_REQ or
     /// GET_REQ all the same.
     Discard,
     /// The message matched. For what was parsed without `rdma` and for a PUT_REQ: put the bytes
     /// that [`Message::sink`] wants there. For a GET_REQ: send [`Message::source`].
     Matched(Message),
-}
-
-/// LNet's answer to [`NiHandle::parse`](super::NiHandle::parse).
-pub(crate) struct Received {
-    /// What to do.
-    pub(crate) kind: ReceiveKind,
-    /// Payload bytes that the message carries; at least as many as are wanted.
-    pub(crate) rlen: u32,
-    /// Whether the memory is a GPU's.
-    pub(crate) gpu: bool,
 }
 
 /// The place that a receive slot of a connection has for its [`RxHandle`] while LNet holds it.

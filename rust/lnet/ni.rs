@@ -26,13 +26,9 @@ use core::{
 use kernel::{
     error::to_result, //
     prelude::*,
-    str::{
-        CStr,
-        CStrExt as _, //
-    },
+    str::CStr,
     sync::{
         Arc,
-        ArcBorrow,
         Completion, //
     },
     types::Opaque,
@@ -40,7 +36,7 @@ use kernel::{
 
 /// A `struct lnet_ni`.
 ///
-/// Only references to it exist: borrowed from a [`NiHandle`] or a [`NiRef`].
+/// Only references to it exist, borrowed from a [`NiHandle`].
 ///
 /// # Invariants
 ///
@@ -91,12 +87,6 @@ impl Ni {
     pub(crate) fn is_active(&self) -> bool {
         // SAFETY: by the type invariant.
         unsafe { ffi::ni_active(self.as_raw()) }
-    }
-
-    /// Whether LNet is told to avoid the NI. Does not sleep.
-    pub(crate) fn is_fatal(&self) -> bool {
-        // SAFETY: by the type invariant.
-        unsafe { ffi::ni_fatal(self.as_raw()) }
     }
 
     /// Tells LNet to avoid the NI, or not to; returns whether that is news. After news about an
@@ -312,60 +302,5 @@ impl<L> Startup<L> {
     /// The handle that the driver's data of the NI keeps.
     pub(crate) fn into_handle(self) -> NiHandle<L> {
         self.0
-    }
-}
-
-/// An NI of ours that was found by its NID, and a reference on it.
-///
-/// LNet waits for the reference before it shuts the NI down, so keep it for a short time only.
-///
-/// # Invariants
-///
-/// `ni` carries a reference; its driver data was stored by `Adapter::<L>::startup`.
-pub(crate) struct NiRef<L: Lnd> {
-    ni: NonNull<ffi::RawNi>,
-    _lnd: PhantomData<fn(L)>,
-}
-
-// SAFETY: any thread may use and drop a reference.
-unsafe impl<L: Lnd> Send for NiRef<L> {}
-// SAFETY: it only gives references to `Ni` and to the driver data, both `Sync`.
-unsafe impl<L: Lnd> Sync for NiRef<L> {}
-
-impl<L: Lnd> NiRef<L> {
-    /// Looks for the NI with this NID among those in service. `_proof` says that `L` is the
-    /// registered driver.
-    pub(super) fn find(_proof: &super::Registration<L>, nid: u64) -> Option<Self> {
-        // SAFETY: LNet is there while something is registered; it takes any NID.
-        let ni = NonNull::new(unsafe { ffi::ni_get(nid) })?;
-        // INVARIANT: the function took the reference and returns only NIs of our table.
-        Some(NiRef {
-            ni,
-            _lnd: PhantomData,
-        })
-    }
-
-    /// The driver's data; `None` while the NI is being started or shut down.
-    pub(crate) fn data(&self) -> Option<ArcBorrow<'_, L::Net>> {
-        // SAFETY: by the type invariant.
-        let data = NonNull::new(unsafe { ffi::ni_data(self.ni.as_ptr()) })?;
-        // SAFETY: by the type invariant; shutdown waits for our reference before it takes the data.
-        Some(unsafe { super::ops::net_of::<L>(data) })
-    }
-}
-
-impl<L: Lnd> Deref for NiRef<L> {
-    type Target = Ni;
-
-    fn deref(&self) -> &Ni {
-        // SAFETY: by the type invariant.
-        unsafe { Ni::from_raw(self.ni) }
-    }
-}
-
-impl<L: Lnd> Drop for NiRef<L> {
-    fn drop(&mut self) {
-        // SAFETY: by the type invariant.
-        unsafe { ffi::ni_put(self.ni.as_ptr()) };
     }
 }

@@ -5,7 +5,6 @@
 use super::{
     msg::{
         Message,
-        ReceiveKind,
         Received,
         Refused,
         RxHandle,
@@ -15,7 +14,6 @@ use super::{
     ni::{
         Asked,
         NiHandle,
-        NiRef,
         Startup, //
     },
     O2ibTunables, //
@@ -214,7 +212,7 @@ struct NiData<L: Lnd> {
 ///
 /// `data` must come from `Adapter::<L>::startup`, and `Adapter::<L>::shutdown` must not get it
 /// during `'a`.
-pub(super) unsafe fn net_of<'a, L: Lnd>(data: NonNull<c_void>) -> ArcBorrow<'a, L::Net> {
+unsafe fn net_of<'a, L: Lnd>(data: NonNull<c_void>) -> ArcBorrow<'a, L::Net> {
     // SAFETY: by the contract of this function.
     let data: &'a NiData<L> = unsafe { data.cast().as_ref() };
     data.net.as_arc_borrow()
@@ -377,11 +375,7 @@ impl<L: Lnd> Adapter<L> {
             }
             return;
         };
-        let received = Received {
-            kind: msg.map_or(ReceiveKind::Discard, ReceiveKind::Matched),
-            rlen: r.rlen,
-            gpu: r.gpu,
-        };
+        let received = msg.map_or(Received::Discard, Received::Matched);
         // SAFETY: `rx` is what `NiHandle::<L>::parse` passed, and LNet calls this once for it.
         let rx = unsafe { RxHandle::<L::Conn>::from_raw(rx) };
         // SAFETY: called by the shim.
@@ -461,9 +455,9 @@ static REGISTERED: Atomic<i32> = Atomic::new(0);
 ///
 /// # Invariants
 ///
-/// LNet has our table, with `lnd` as its context.
+/// LNet has our table, with `_lnd` as its context.
 pub(crate) struct Registration<L: Lnd> {
-    lnd: Arc<L>,
+    _lnd: Arc<L>,
 }
 
 impl<L: Lnd> Registration<L> {
@@ -484,17 +478,7 @@ impl<L: Lnd> Registration<L> {
             REGISTERED.xchg(0, Full);
         })?;
         // INVARIANT: LNet took the table.
-        Ok(Registration { lnd })
-    }
-
-    /// The driver.
-    pub(crate) fn lnd(&self) -> &Arc<L> {
-        &self.lnd
-    }
-
-    /// The NI of ours with this NID, if there is one in service. Takes LNet's net lock.
-    pub(crate) fn find_ni(&self, nid: u64) -> Option<NiRef<L>> {
-        NiRef::find(self, nid)
+        Ok(Registration { _lnd: lnd })
     }
 }
 

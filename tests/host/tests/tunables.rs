@@ -28,16 +28,23 @@ const P: ModuleParams = ModuleParams {
     tos: -1,
 };
 
+const UNSET: Common = Common {
+    peer_timeout: -1,
+    peer_tx_credits: -1,
+    peer_rtr_credits: -1,
+    max_tx_credits: -1,
+};
+
 fn run(p: &ModuleParams, c: &Common, given: Option<&O2ib>) -> Result<Resolved, Rejected> {
     resolve(p, &O2ib::captured(p).0, c, given, 49)
 }
 
 fn with_params(p: ModuleParams) -> Resolved {
-    run(&p, &Common::UNSET, None).unwrap()
+    run(&p, &UNSET, None).unwrap()
 }
 
 fn with_o2ib(given: O2ib) -> Resolved {
-    run(&P, &Common::UNSET, Some(&given)).unwrap()
+    run(&P, &UNSET, Some(&given)).unwrap()
 }
 
 fn notes(r: &Resolved) -> Vec<(&'static str, i64, i64)> {
@@ -125,7 +132,7 @@ fn the_checklist_of_the_contract() {
         let common = Common {
             peer_tx_credits: peer_credits,
             max_tx_credits: credits,
-            ..Common::UNSET
+            ..UNSET
         };
         let r = run(&P, &common, None).unwrap();
         assert_eq!(r.common.peer_tx_credits, want);
@@ -134,7 +141,7 @@ fn the_checklist_of_the_contract() {
     }
     let common = Common {
         peer_tx_credits: 32,
-        ..Common::UNSET
+        ..UNSET
     };
     for (hiw, want) in [(40, 31), (4, 16), (20, 20)] {
         let given = O2ib {
@@ -190,7 +197,7 @@ fn zero_for_each_module_parameter() {
     let zero = |f: fn(&mut ModuleParams)| {
         let mut p = P;
         f(&mut p);
-        run(&p, &Common::UNSET, None)
+        run(&p, &UNSET, None)
     };
     assert_eq!(zero(|p| p.timeout = 0).unwrap().o2ib.timeout, 49);
     assert_eq!(
@@ -240,7 +247,7 @@ fn zero_for_each_tunable_means_the_default() {
         map_on_demand: u32::MAX,
         ..all_zero
     };
-    let r = run(&p, &Common::UNSET, Some(&given)).unwrap();
+    let r = run(&p, &UNSET, Some(&given)).unwrap();
     assert_eq!(r.o2ib.conns_per_peer, 4);
     assert_eq!(r.o2ib.tos, 104);
     assert_eq!(r.o2ib.map_on_demand, 7);
@@ -249,10 +256,10 @@ fn zero_for_each_tunable_means_the_default() {
 #[test]
 fn ib_mtu_must_be_an_mtu() {
     for mtu in [0, 256, 512, 1024, 2048, 4096] {
-        assert!(run(&ModuleParams { ib_mtu: mtu, ..P }, &Common::UNSET, None).is_ok());
+        assert!(run(&ModuleParams { ib_mtu: mtu, ..P }, &UNSET, None).is_ok());
     }
     for mtu in [-1, 1, 255, 257, 1500, 4095, 4097, 8192, i32::MAX, i32::MIN] {
-        let e = run(&ModuleParams { ib_mtu: mtu, ..P }, &Common::UNSET, None).unwrap_err();
+        let e = run(&ModuleParams { ib_mtu: mtu, ..P }, &UNSET, None).unwrap_err();
         assert_eq!((e.param, e.given), ("ib_mtu", i64::from(mtu)));
     }
 }
@@ -293,7 +300,7 @@ fn any_value_resolves_into_range_or_is_rejected() {
                     map_on_demand: other,
                     ..P
                 };
-                match run(&p, &Common::UNSET, None) {
+                match run(&p, &UNSET, None) {
                     Ok(r) => in_range(&r),
                     Err(e) => assert!(e.param == "credits" && credits < 1),
                 }
@@ -307,7 +314,7 @@ fn any_value_resolves_into_range_or_is_rejected() {
                     tos: other as i16,
                     ..O2ib::default()
                 };
-                if let Ok(r) = run(&p, &Common::UNSET, Some(&given)) {
+                if let Ok(r) = run(&p, &UNSET, Some(&given)) {
                     in_range(&r);
                 }
             }
@@ -391,13 +398,13 @@ fn what_a_new_ni_starts_from() {
         ..P
     };
     let (captured, _) = O2ib::captured(&p);
-    let (common, o2ib) = tun_defaults(&p, &captured, &Common::UNSET, 49).unwrap();
+    let (common, o2ib) = tun_defaults(&p, &captured, &UNSET, 49).unwrap();
     assert_eq!(common.peer_tx_credits, 32);
     assert_eq!(o2ib, captured);
     assert_eq!((o2ib.concurrent_sends, o2ib.peercredits_hiw), (64, 0));
     // The C driver reports success here and leaves what cannot work.
     let p = ModuleParams { ib_mtu: 1500, ..P };
-    assert!(tun_defaults(&p, &captured, &Common::UNSET, 49).is_err());
+    assert!(tun_defaults(&p, &captured, &UNSET, 49).is_err());
 }
 
 #[test]
