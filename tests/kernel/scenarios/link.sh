@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# timeout: 90
+# kernels: um um-debug stock
+# The interface goes down and comes back, its address goes and comes back, the RDMA device goes
+# and comes back under an NI: LNet is told to avoid the NI and to use it again, and traffic works
+# as before; removing the device does not wait for traffic.
+
+# shellcheck source=tests/lnet/standin.sh
+. "$TREE/tests/lnet/standin.sh"
+
+fatal() { grep "nid=$MY_NID" $SI/nis | si_value fatal; }
+is_fatal() { [ "$(fatal)" = 1 ]; }
+is_usable() { [ "$(fatal)" = 0 ]; }
+pings() { si ping "$PEER_NID" timeout_ms=2000 >/dev/null; }
+
+load_lnd timeout=10
+run si net add o2ib0 "if=$NETDEV"
+sync_point up
+run is_usable
+wait_for 10 pings
+sync_point pinged
+
+if node_is 1; then
+	run ip link set "$NETDEV" down
+	wait_for 5 is_fatal
+	run ip link set "$NETDEV" up
+	wait_for 5 is_usable
+	wait_for 20 pings
+	run ip addr del "$MY_IP/24" dev "$NETDEV"
+	wait_for 5 is_fatal
+	run ip addr add "$MY_IP/24" dev "$NETDEV"
+	wait_for 5 is_usable
+	wait_for 20 pings
+fi
+sync_point link 90
+
+if node_is 1; then
+	si put "$PEER_NID" size=100000 conc=8 count=1000000 max_ms=6000 ack=1 >"$RUN/traffic.1" 2>&1 &
+	nap 2
+	within 15 rdma link delete rxe0
+	wait_for 5 is_fatal
+	expect 'devices gone' "$(lnd_counter device_gone)" 1
+	run rxe_up
+	wait_for 10 is_usable
+	wait_for 20 pings
+	wait
+fi
+sync_point device 90
+wait_for 20 pings
+sync_point pinged-again 30
+run si_clean
+run si net del o2ib0
+unload_lnd
