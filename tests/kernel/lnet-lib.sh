@@ -182,9 +182,9 @@ exchange() {
 
 selftests() {
 	local way=$1 size kind loops
-	item "lst ping, $way" lst_test $((400 / SLOW)) ping
+	item "lst ping, $way" lst_test $((200 / SLOW)) ping
 	for size in 4k 1M; do
-		[ $size = 4k ] && loops=$((200 / SLOW)) || loops=$((30 / SLOW))
+		[ $size = 4k ] && loops=$((100 / SLOW)) || loops=$((24 / SLOW))
 		for kind in read write; do
 			item "lst brw $kind $size, $way" lst_test $loops brw $kind check=full size=$size
 		done

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""The table and the totals of a run with real LNet.
+
+usage: lnet_results.py RUN_DIR OUTPUT RUNNER_OUTPUT PAIRING...
+
+Each pairing (a scenario) has left its items in RUN_DIR/PAIRING/items.1 and .2: lines of
+pass, fail or skip, the item's name and a remark, separated by tabs. RUNNER_OUTPUT has the
+runner's own verdict on each pairing: a kernel report, or a node that died.
+
+An item passes when it passes in every pairing that ran it. The last line gives the totals.
+"""
+import re
+import sys
+from pathlib import Path
+
+RUN = "kernel, unloading"
+
+
+def read_items(directory):
+    """{item: (state, remark)} of one pairing; what failed once has failed."""
+    items = {}
+    for node in (1, 2):
+        path = directory / f"items.{node}"
+        for line in path.read_text().splitlines() if path.exists() else []:
+            state, name, remark = line.split("\t", 2)
+            before = items.get(name)
+            if before is None or before[0] != "fail":
+                items[name] = (state, remark)
+    return items
+
+
+def read_verdicts(output, pairings):
+    """The runner's line for each pairing, as one more item of it."""
+    verdicts = {}
+    for line in output.splitlines():
+        match = re.match(r"(PASS|FAIL) (\S+?):? (.*)", line)
+        if not match or match[2] not in pairings:
+            continue
+        # What is wrong by its items alone is counted there.
+        bad = match[1] == "FAIL" and "not all items passed" not in match[3]
+        verdicts[match[2]] = ("fail" if bad else "pass", match[3] if bad else "")
+    return verdicts
+
+
+def collect(run_dir, output, pairings):
+    table = {}
+    verdicts = read_verdicts(output, pairings)
+    for pairing in pairings:
+        items = read_items(run_dir / pairing)
+        items[RUN] = verdicts.get(pairing, ("fail", "did not run"))
+        for name, result in items.items():
+            table.setdefault(name, {})[pairing] = result
+    return table
+
+
+def state_of(table, item, pairings):
+    """pass, fail or skip: over all pairings. What is not there did not run."""
+    states = [table[item].get(p, ("fail", ""))[0] for p in pairings]
+    if "fail" in states:
+        return "fail"
+    return "pass" if "pass" in states else "skip"
+
+
+def report(table, pairings):
+    words = {"pass": "ok", "fail": "FAIL", "skip": "skip"}
+    width = max(len(name) for name in table)
+    lines = [" ".join([f"{'':{width}}"] + [f"{p:>10}" for p in pairings])]
+    for name, results in table.items():
+        cells = [words.get(results.get(p, ("-",))[0], "not run") for p in pairings]
+        lines.append(" ".join([f"{name:{width}}"] + [f"{c:>10}" for c in cells]))
+    for name, results in table.items():
+        for pairing, (state, remark) in results.items():
+            if state != "pass":
+                lines.append(f"{words[state]}: {name} ({pairing}): {remark}")
+    states = [state_of(table, name, pairings) for name in table]
+    lines.append(", ".join(f"{states.count(s)} {w}" for s, w in
+                           (("pass", "passed"), ("fail", "failed"), ("skip", "skipped"))))
+    return "\n".join(lines) + "\n", "fail" not in states
+
+
+def main():
+    run_dir, output, runner_output, *pairings = sys.argv[1:]
+    table = collect(Path(run_dir), Path(runner_output).read_text(), pairings)
+    text, good = report(table, pairings)
+    Path(output).write_text(text)
+    lines = text.splitlines()
+    print("\n".join(lines[:-1]))
+    print(f"results: {output}")
+    print(lines[-1])
+    sys.exit(not good)
+
+
+if __name__ == "__main__":
+    main()
