@@ -32,6 +32,8 @@ pub(super) struct Mr {
     pub(super) state: MrState,
     pub(super) region: Region,
     len: u32,
+    /// A REG was posted.
+    pub(super) posted: bool,
 }
 
 /// Memory and keys of one node.
@@ -100,9 +102,22 @@ impl Memory {
     pub(super) fn map(&mut self, region: Region, len: u32) -> u32 {
         self.next_key += 0x101;
         let state = MrState::Fresh;
-        let mr = Mr { state, region, len };
+        let posted = false;
+        let mr = Mr {
+            state,
+            region,
+            len,
+            posted,
+        };
         self.mrs.insert(self.next_key, mr);
         self.next_key
+    }
+
+    /// A REG of `key` is on its way to the device.
+    pub(super) fn reg_posted(&mut self, key: u32) {
+        let mr = self.mrs.get_mut(&key).expect("REG of an unknown key");
+        assert!(!mr.posted, "REG is posted twice");
+        mr.posted = true;
     }
 
     fn register(&mut self, key: u32) {

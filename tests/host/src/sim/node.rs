@@ -33,6 +33,8 @@ pub(super) struct Ep {
     /// When the last packet arrives at the other side.
     pub(super) last_arrival: u64,
     pub(super) drained: bool,
+    /// A post call has failed.
+    pub(super) post_failed: bool,
     pub(super) gone: bool,
     /// Commands of LNet that are still to come.
     pub(super) lnet_pending: u32,
@@ -90,6 +92,7 @@ impl Ep {
             timer: None,
             last_arrival: 0,
             drained: false,
+            post_failed: false,
             gone: false,
             lnet_pending: 0,
             connack: Vec::new(),
@@ -143,6 +146,7 @@ impl Ep {
                     self.post_chain(chain, faults)
                 }
             };
+            self.post_failed |= result.is_err();
             self.conn.posted(now, result);
         }
         let open = self.conn.is_established();
@@ -211,6 +215,7 @@ impl Ep {
                 let mut chain = Vec::new();
                 if reg {
                     let key = self.key(op);
+                    memory.reg_posted(key);
                     chain.push(one(wr.not_last(), SqOp::Reg { key }, false));
                 }
                 chain.push(one(wr, SqOp::Send { sges }, signal));

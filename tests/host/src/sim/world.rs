@@ -1029,6 +1029,14 @@ impl World {
             assert!(dead && qp.sq_empty(), "finished before it is drained");
         }
         let (msg, origin, mem, since) = tx.end();
+        if let Some(id) = id.filter(|_| drained) {
+            let exposed = match &mem {
+                Mem::Sink { key, .. } => self.nodes[node].memory.mrs[key].posted,
+                Mem::None | Mem::Payload(_) | Mem::Source { .. } => false,
+            };
+            let late = exposed || self.eps[id].post_failed;
+            assert!(late, "message {msg} had no reason to wait for the drain");
+        }
         self.check_time(msg, since);
         if done.status == 0 {
             self.check_data(node, msg, origin, &mem, done);

@@ -352,3 +352,106 @@ fn private_data_of_every_length_is_survived() {
         finish(&mut b);
     }
 }
+
+/// Puts a connection into one of seven states, with a message at every stage.
+fn prepared(state: usize) -> Bench {
+    let role = if state == 0 {
+        Role::Active
+    } else {
+        Role::Passive
+    };
+    let mut b = Bench::connecting(role, &tunables(8));
+    if state < 2 {
+        return b;
+    }
+    b.conn.handle_established(b.now, None);
+    b.pump();
+    b.send_immediate(1);
+    b.send_put(2, 8192);
+    b.send_get(3, 8192);
+    b.recv_put_req(5);
+    let (rx, ..) = b.take_delivered();
+    b.conn.put_sink(b.now, rx, Tx(4), sink(8192)).unwrap();
+    b.recv_get_req(6, &[frag(8192)]);
+    b.pump();
+    if state == 3 {
+        let cookie = b.cookie_sent(2);
+        b.recv(&BodyOut::GetDone(completion(cookie, 1)));
+    }
+    if state >= 4 {
+        b.conn.close(b.now, Cause::Timeout);
+        b.pump();
+    }
+    if state >= 5 {
+        b.conn.handle_qp_error_state(b.now);
+        b.pump();
+    }
+    if state >= 6 {
+        b.flush();
+    }
+    b
+}
+
+const EVENTS: usize = 19;
+
+fn happen(b: &mut Bench, event: usize) {
+    let now = b.now;
+    let wr = b.sq.front().map_or(WrId::send(0), |posted| posted.wr);
+    let recv = b.rq.front().copied().unwrap_or(WrId::recv(RxId(0), 1));
+    match event {
+        0 => b.conn.handle_established(now, None),
+        1 => {
+            let ack = connack(params(8, 257));
+            b.conn.handle_established(now, Some(Message::parse(&ack)));
+        }
+        2 => b.conn.handle_comm_est(now),
+        3 => b.conn.handle_disconnected(now),
+        4 => b.conn.handle_conn_failed(now, Cause::Rejected),
+        5 => b.conn.handle_qp_error_state(now),
+        6 => b.conn.handle_qp_destroyed(now),
+        7 => b.conn.handle_send_completion(now, wr, WcStatus::Success),
+        8 => b.conn.handle_send_completion(now, wr, WcStatus::Flushed),
+        9 => b
+            .conn
+            .handle_send_completion(now, wr.not_last(), WcStatus::Error(1)),
+        10 => b.conn.handle_recv_error(now, recv, true),
+        11 => b
+            .conn
+            .handle_send_completion(now, WrId::SENTINEL_SQ, WcStatus::Flushed),
+        12 => b.conn.handle_recv_error(now, WrId::SENTINEL_RQ, true),
+        13 => {
+            b.pass(T);
+            b.conn.handle_timeout(b.now);
+        }
+        14 => b.conn.close(now, Cause::Deleted),
+        15 => b.conn.posted(now, Ok(())),
+        16 => b.conn.handle_unknown_completion(now),
+        17 => {
+            let bytes = bytes(&b.hdr_from_peer(0), &BodyOut::Noop);
+            let msg = Message::parse(&bytes).unwrap();
+            b.conn.handle_msg(now, recv, &msg);
+        }
+        _ => {
+            let error = Message::parse(&[]).unwrap_err();
+            b.conn.handle_bad_msg(now, recv, error);
+        }
+    }
+    b.pump();
+}
+
+/// All sequences of three events in all states.
+#[test]
+fn every_event_may_come_in_every_state() {
+    for state in 0..7 {
+        for n in 0..EVENTS.pow(3) {
+            let mut b = prepared(state);
+            for event in [n % EVENTS, n / EVENTS % EVENTS, n / EVENTS / EVENTS] {
+                happen(&mut b, event);
+                check(&b);
+            }
+            finish(&mut b);
+            let messages = if state < 2 { 0 } else { 4 };
+            assert_eq!(b.ends.len(), messages, "state {state} sequence {n}");
+        }
+    }
+}
