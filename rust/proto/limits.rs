@@ -362,9 +362,10 @@ fn sq_floor(depth: u16) -> u32 {
     u32::from(depth).saturating_add(3)
 }
 
-/// Operations that a peer which keeps to its credits can have under way here: as many PUTs as the
-/// queue is deep, as many GETs not yet written plus those whose GET_DONE is in flight, and an
-/// answer without data for each of the former.
+/// Operations that a peer which keeps to the protocol can have under way here: as many PUTs as the
+/// queue is deep, because the credit of a PUT_REQ comes back when its sink has ended; as many other
+/// requests that are not answered, because it sets a receive aside for each answer; answers with
+/// data in flight; and as many as the queue is deep that have ended and are to be handed out.
 fn peer_ops(depth: u16, concurrent_sends: u16) -> u16 {
     depth.saturating_mul(3).saturating_add(concurrent_sends)
 }

@@ -101,7 +101,7 @@ impl<S: Storage, T> Conn<S, T> {
         let deadline = self.deadline(now);
         let started = self.ops.start(None, work, Phase::Reply, deadline);
         if started.is_err() {
-            // The table has room for every peer that keeps to its credits.
+            // The table has room for every peer that sets a receive aside for each answer.
             self.event(now, Event::Close(Cause::TooMany));
         }
     }

@@ -622,3 +622,46 @@ fn a5_a_depth_of_one_does_not_make_noops_for_ever() {
     b.complete_all();
     assert_eq!(b.sent.len(), 1);
 }
+
+#[test]
+fn lu_78_a_keepalive_that_cannot_be_posted_closes_the_connection() {
+    let mut t = tunables(8);
+    t.keepalive = Some(Span::from_secs(10));
+    let mut b = Bench::open_with(&t);
+    b.send_put(1, 8192);
+    b.complete_all();
+    b.pass(Span::from_secs(10));
+    b.fail_post = Some(0);
+    b.conn.handle_timeout(b.now);
+    b.pump();
+    assert_eq!(b.cause(), Some(Cause::PostFailed(-12)));
+    b.tear_down();
+    assert_eq!(b.ends.len(), 1);
+}
+
+#[test]
+fn a_peer_that_asks_faster_than_it_is_answered_is_cut_off() {
+    let mut t = tunables(8);
+    t.concurrent_sends = 1;
+    let mut b = Bench::open_with(&t);
+    let room = b.conn.limits().ops;
+    // Every answer carries all credits that are owed, and the peer uses them at once, without
+    // waiting for the answers that it should have set receives aside for.
+    for i in 0..u64::from(room) * 4 {
+        while b.conn.snapshot().granted > 0 && b.conn.is_established() {
+            b.recv_put_req(i);
+        }
+        while !b.delivered.is_empty() {
+            let (rx, ..) = b.take_delivered();
+            b.conn.put_nak(b.now, rx, 0);
+        }
+        b.pump();
+        b.complete(1);
+        assert!(b.conn.snapshot().ops <= room);
+        if !b.conn.is_established() {
+            break;
+        }
+    }
+    assert_eq!(b.cause(), Some(Cause::TooMany));
+    b.tear_down();
+}

@@ -207,7 +207,7 @@ fn answers_may_come_before_the_send_completion() {
 }
 
 #[test]
-fn active_side_takes_over_what_the_connack_says() {
+fn a2_active_side_takes_over_what_the_connack_says() {
     let mut b = Bench::connecting(Role::Active, &tunables(8));
     let ack = connack(params(4, 100));
     b.conn.handle_established(b.now, Some(Message::parse(&ack)));
@@ -219,7 +219,7 @@ fn active_side_takes_over_what_the_connack_says() {
     assert_eq!(info.peer_stamp, THEIR_STAMP);
     let s = b.conn.snapshot();
     assert_eq!((s.credits, s.reserved, s.granted), (4, 4, 4));
-    // What was posted for the deeper queue stays posted and is drained with the rest (A2).
+    // What was posted for the deeper queue stays posted and is drained with the rest.
     assert_eq!(s.rx_posted, 18);
     b.tear_down();
 }
