@@ -7,16 +7,27 @@ SI=/sys/kernel/debug/lnet_standin
 # si COMMAND...: run a command of the stand-in, print its result ("rc=-errno" last), and succeed
 # when it did. Several may run at a time: each has a result of its own.
 si() {
-	local fd rc=0
+	local fd line rc=0
 	exec {fd}<>$SI/cmd
 	printf '%s' "$*" 2>/dev/null >&"$fd" || rc=1
-	cat <&"$fd"
+	# no process more than needed: they are slow on the debug kernel
+	while read -r line <&"$fd"; do
+		printf '%s\n' "$line"
+	done
 	exec {fd}>&-
 	return $rc
 }
 
 # si_value KEY: the value of KEY in the KEY=VALUE words on standard input.
-si_value() { tr -s ' ' '\n' | awk -F= -v key="$1" '$1 == key { print $2; exit }'; }
+si_value() {
+	local word words found=
+	while read -ra words; do
+		for word in "${words[@]}"; do
+			case $word in "$1="*) found=${found:-${word#*=}} ;; esac
+		done
+	done
+	printf '%s\n' "$found"
+}
 
 # si_check NAME / si_stat NAME: one count of debugfs' checks or stats.
 si_check() { si_value "$1" <$SI/checks; }

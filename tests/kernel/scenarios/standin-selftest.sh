@@ -30,7 +30,6 @@ no_violations() { expect "violations after $1" "$(si_check total)" 0; }
 good() {
 	local out
 	out=$(si "$@") || fail "$* -> $out"
-	no_violations "$*"
 }
 
 traffic() {
@@ -48,6 +47,8 @@ traffic() {
 			good put $B size=$size style=$style sstyle=$style ack=1 count=5 off=77
 			good get $B size=$size style=$style sstyle=$style count=5
 		done
+		no_violations "traffic of $size bytes"
+		say "$size bytes: ok"
 	done
 	good put $B size=400000 style=gap sstyle=gap off=100 ack=1 count=5
 	good put $B size=5000 roff=3333 ack=1 count=5
@@ -55,6 +56,7 @@ traffic() {
 	good put $B size=1 size_max=100000 off_max=4095 ack=1 count=500 conc=32
 	good ping $B count=10
 	good put 10.9.0.1@o2ib size=70000 ack=1		# to itself
+	no_violations "traffic"
 }
 
 refused() {
