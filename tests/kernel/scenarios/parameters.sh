@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 # timeout: 60
+# kernels: um
 # The module parameters as the administrator sees them: 27 files with the C driver's names,
 # types, modes and defaults, and what is refused at load and while loaded. No node needs the other.
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# timeout: 60
+# timeout: 120
 # The tunables of an NI as lnetctl sets and shows them: what is clamped, with its line in the log,
 # what makes the start of an NI fail, and what can be changed on a live one. No node needs the other.
 
