@@ -2,16 +2,22 @@
 # SPDX-License-Identifier: GPL-2.0
 """The hostile peer's script: every malformed message of the validation list, one by one.
 
-usage: evil.py SRC_IP DST_IP [--depth N]     (on the node that has kor_evil.ko loaded)
+usage: evil.py SRC_IP DST_IP [--depth N] [--asked DIR]    (where kor_evil.ko is loaded)
 
 SRC_IP is an address of this node on which no LND listens; DST_IP is the node under test, whose
 queue depth is N (default 8). Prints one line a case and a total; exits 0 when every case ended as
-the specification says (protocol.md 9 and 14.3, and what design.md adds before LNet sees a message).
+the specification says (protocol.md 9, 14.2 to 14.5, and what design.md adds before LNet sees a
+message).
+
+With --asked, bad answers are tried too: for each, a file DIR/go.K is made, then the node under test
+must send to SRC_IP and leave the outcome, "0" or the error, in DIR/went.K.
 """
 import argparse
 import ipaddress
+import os
 import struct
 import sys
+import time
 
 DEBUGFS = "/sys/kernel/debug/kor_evil/"
 PORT = 987
@@ -23,6 +29,7 @@ ACK, PUT, GET, REPLY, HELLO = range(5)
 CONSUMER_DEFINED = 28
 MY_STAMP = 0x0005F0A1B2C3D4E5
 OK_MS, CLOSE_MS = 500, 5000
+ASKED_S = 100
 
 
 def nid(ip):
@@ -86,7 +93,7 @@ class Peer:
 class Cases:
     def __init__(self, peer, args):
         self.peer, self.args = peer, args
-        self.passed = self.failed = 0
+        self.passed = self.failed = self.rounds = 0
 
     def verdict(self, name, want, got):
         good = got == want
@@ -133,6 +140,70 @@ class Cases:
             command(f"send {m.hex()}")
         self.verdict(f"QP: {name}", ["timeout"], command(f"closed {OK_MS}"))
         command("close")
+
+    def asked(self, name, verb, private):
+        """The node under test connects to us, and gets a bad answer: its message must fail."""
+        out = command(f"listen {self.args.src} {PORT} {verb} {private.hex()}")
+        if out != ["listening"]:
+            sys.exit(f"evil: cannot listen: {out}")
+        self.rounds += 1
+        answer = os.path.join(self.args.asked, f"went.{self.rounds}")
+        with open(os.path.join(self.args.asked, f"go.{self.rounds}"), "w", encoding="ascii"):
+            pass
+        end = time.monotonic() + ASKED_S
+        while not os.path.exists(answer):
+            if time.monotonic() > end:
+                sys.exit(f"evil: no outcome of {name}")
+            time.sleep(0.05)
+        time.sleep(0.05)
+        with open(answer, encoding="ascii") as f:
+            got = f.read().strip()
+        self.verdict(f"{verb}ed with {name}", "failed",
+                     "failed" if got not in ("", "0") else f"outcome '{got}'")
+        command("close")
+
+
+def reject_cases(c):
+    """Answers to our CONNREQ that refuse it: the attempt ends, whatever is in them."""
+    stamp = c.peer.stamp
+
+    def reject(why, depth=8, frags=MAX_FRAGS, magic=MAGIC, version=V2, cut=None):
+        return struct.pack("<IHBBQHHI", magic, version, why, 0, stamp, depth, frags,
+                           MSG_BYTES)[:cut]
+
+    for why in (NO_RESOURCES, FATAL, UNCOMPAT, SRV_ID, EARLY, 0, 10, 255):
+        c.asked(f"reason {why}", "reject", reject(why))
+    c.asked("a wrong magic", "reject", reject(FATAL, magic=0x12345678))
+    c.asked("an unknown version", "reject", reject(FATAL, version=0x99))
+    c.asked("nothing", "reject", b"\0")
+    c.asked("a queue depth of 0", "reject", reject(QUEUE_SIZE, depth=0))
+    c.asked("a queue depth above ours", "reject", reject(QUEUE_SIZE, depth=255))
+    c.asked("0 fragments", "reject", reject(FRAGS, frags=0))
+    c.asked("too many fragments", "reject", reject(FRAGS, frags=9999))
+    c.asked("one race after the other", "reject", reject(CONN_RACE))
+    c.asked("a stale incarnation, always", "reject", reject(STALE))
+
+
+def connack_cases(c):
+    """Answers to our CONNREQ that accept it, but wrongly: the connection is closed."""
+    p = c.peer
+    c.asked("no CONNACK", "accept", b"\0")
+    c.asked("a CONNREQ", "accept", p.msg(CONNREQ, p.params()))
+    c.asked("a NOOP", "accept", p.msg(NOOP, p.params()))
+    c.asked("a wrong magic", "accept", p.msg(CONNACK, p.params(), magic=0x12345678))
+    c.asked("version 1 to a request of version 2", "accept",
+            p.msg(CONNACK, p.params(), version=0x11))
+    c.asked("a bad checksum", "accept", p.msg(CONNACK, p.params(), sum=1))
+    c.asked("nob under the minimum", "accept", p.msg(CONNACK, p.params(), nob=55))
+    c.asked("a queue depth above ours", "accept", p.msg(CONNACK, p.params(depth=9)))
+    c.asked("a queue depth of 0", "accept", p.msg(CONNACK, p.params(depth=0)))
+    c.asked("more fragments than asked", "accept", p.msg(CONNACK, p.params(frags=258)))
+    c.asked("0 fragments", "accept", p.msg(CONNACK, p.params(frags=0)))
+    c.asked("a message size above 4096", "accept", p.msg(CONNACK, p.params(size=4097)))
+    c.asked("another destination NID", "accept",
+            p.msg(CONNACK, p.params(), dstnid=nid("10.77.77.77")))
+    c.asked("another destination incarnation", "accept",
+            p.msg(CONNACK, p.params(), dststamp=p.stamp + 1))
 
 
 def connreq_cases(c):
@@ -246,10 +317,14 @@ def main():
     ap.add_argument("src")
     ap.add_argument("dst")
     ap.add_argument("--depth", type=int, default=8)
+    ap.add_argument("--asked")
     args = ap.parse_args()
     c = Cases(Peer(args.src, args.dst), args)
     for group in (connreq_cases, header_cases, short_cases, descriptor_cases, lnet_cases):
         group(c)
+    if args.asked:
+        reject_cases(c)
+        connack_cases(c)
     print(f"evil: {c.passed} passed, {c.failed} failed")
     sys.exit(1 if c.failed else 0)
 
