@@ -152,7 +152,7 @@ impl World {
         let what = tx.what.expect("message of LNet");
         match self.eps[id].conn.submit(now, tx, what) {
             Ok(_) => {
-                self.drive(id);
+                self.drive_lazily(id);
                 None
             }
             Err(refused) => {

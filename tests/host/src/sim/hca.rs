@@ -204,6 +204,7 @@ pub(super) struct Cqe {
     pub(super) byte_len: usize,
     /// Requests of the send queue that may be used again when this has been polled.
     covers: u32,
+    seq: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,8 +238,12 @@ pub(super) struct Qp {
     uncovered: u32,
     rq: VecDeque<(u64, u16)>,
     rq_size: u32,
-    pub(super) cq: VecDeque<Cqe>,
+    /// Completions of the send queue, and of the receive queue.
+    cqs: [VecDeque<Cqe>; 2],
     cq_size: u32,
+    /// Both are one queue: they come out in the order in which they came about.
+    one_cq: bool,
+    next_cqe: u64,
     max_sge: usize,
     /// Flushed requests are never heard of again.
     pub(super) hung: bool,
@@ -255,8 +260,10 @@ impl Qp {
             uncovered: 0,
             rq: VecDeque::new(),
             rq_size,
-            cq: VecDeque::new(),
+            cqs: [VecDeque::new(), VecDeque::new()],
             cq_size,
+            one_cq: true,
+            next_cqe: 0,
             max_sge: usize::from(max_sge),
             hung: false,
         }
@@ -274,13 +281,24 @@ impl Qp {
         self.sq.is_empty()
     }
 
-    fn push_cqe(&mut self, cqe: Cqe) {
+    /// Send and receive queue complete in any order with respect to each other.
+    pub(super) fn split_cq(&mut self) {
+        self.one_cq = false;
+    }
+
+    pub(super) fn cq_empty(&self) -> bool {
+        self.cqs.iter().all(VecDeque::is_empty)
+    }
+
+    fn push_cqe(&mut self, mut cqe: Cqe) {
         if self.hung && cqe.kind != CqeKind::Success {
             return;
         }
-        self.cq.push_back(cqe);
+        cqe.seq = self.next_cqe;
+        self.next_cqe += 1;
+        self.cqs[usize::from(cqe.recv)].push_back(cqe);
         assert!(
-            self.cq.len() <= self.cq_size as usize,
+            self.cqs[0].len() + self.cqs[1].len() <= self.cq_size as usize,
             "completion queue overflow"
         );
     }
@@ -302,6 +320,7 @@ impl Qp {
                 kind: CqeKind::Flushed,
                 byte_len: 0,
                 covers: 0,
+                seq: 0,
             });
         } else {
             self.rq.push_back((id, rx));
@@ -390,6 +409,7 @@ impl Qp {
                     kind: CqeKind::Success,
                     byte_len: 0,
                     covers,
+                    seq: 0,
                 });
             }
         }
@@ -410,6 +430,7 @@ impl Qp {
                 kind: CqeKind::Error(status),
                 byte_len: 0,
                 covers,
+                seq: 0,
             });
         }
         self.fail_all();
@@ -428,6 +449,7 @@ impl Qp {
                 kind: CqeKind::Flushed,
                 byte_len: 0,
                 covers: 0,
+                seq: 0,
             });
         }
     }
@@ -441,6 +463,7 @@ impl Qp {
                 kind: CqeKind::Flushed,
                 byte_len: 0,
                 covers,
+                seq: 0,
             });
         }
     }
@@ -449,7 +472,7 @@ impl Qp {
         self.state = QpState::Destroyed;
         self.sq.clear();
         self.rq.clear();
-        self.cq.clear();
+        self.cqs = [VecDeque::new(), VecDeque::new()];
     }
 
     /// A message arrives. `None` when nobody is there to take it.
@@ -467,11 +490,19 @@ impl Qp {
             kind: CqeKind::Success,
             byte_len,
             covers: 0,
+            seq: 0,
         });
     }
 
-    pub(super) fn poll(&mut self) -> Option<Cqe> {
-        let cqe = self.cq.pop_front()?;
+    /// The next completion; with two queues, from the one that is asked for if it has one.
+    pub(super) fn poll(&mut self, recv_first: bool) -> Option<Cqe> {
+        let age = |queue: &VecDeque<Cqe>| queue.front().map_or(u64::MAX, |cqe| cqe.seq);
+        let first = match self.one_cq {
+            true => usize::from(age(&self.cqs[1]) < age(&self.cqs[0])),
+            false => usize::from(recv_first),
+        };
+        let cqe = self.cqs[first].pop_front();
+        let cqe = cqe.or_else(|| self.cqs[1 - first].pop_front())?;
         self.sq_used = self.sq_used.saturating_sub(cqe.covers);
         Some(cqe)
     }

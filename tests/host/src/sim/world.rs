@@ -43,6 +43,8 @@ pub(super) struct Config {
     keepalive: Option<Span>,
     pub(super) cksum: bool,
     pub(super) conns: usize,
+    /// Two completion queues.
+    two_cqs: bool,
     pub(super) latency: u64,
     cq_delay: u64,
     lnet_delay: u64,
@@ -87,6 +89,7 @@ impl Config {
             keepalive: prng.chance(1, 2).then_some(Span(timeout / 3)),
             cksum: prng.chance(1, 2),
             conns: prng.range(1, 2) as usize,
+            two_cqs: prng.chance(1, 2),
             latency,
             cq_delay,
             lnet_delay: pick(prng, &[1, 10, 1000]) * US,
@@ -159,6 +162,7 @@ pub(super) enum Ev {
     Submit(usize),
     Connect,
     Fault,
+    Drive(EpId),
     PeerRun(usize),
     PeerTimer(usize),
     /// Address or route is resolved.
@@ -404,7 +408,10 @@ impl World {
         let tunables = self.cfg.tunables(node);
         let conn = Conn::new(&mut Heap, role, ident, limits, &tunables, self.instant())
             .unwrap_or_else(|e| match e {});
-        let ep = Ep::new((node, peer), conn, limits, &mut self.nodes[node].memory);
+        let mut ep = Ep::new((node, peer), conn, limits, &mut self.nodes[node].memory);
+        if self.cfg.two_cqs {
+            ep.qp.split_cq();
+        }
         self.eps.push(ep);
         self.eps.len() - 1
     }
@@ -469,7 +476,7 @@ impl World {
         ep.running |= run;
         let step = sent && !ep.stepping && ep.qp.can_start();
         ep.stepping |= step;
-        let wake = !ep.waking && !ep.qp.cq.is_empty();
+        let wake = !ep.waking && !ep.qp.cq_empty();
         ep.waking |= wake;
         let timer = ep.conn.poll_timeout();
         let arm = timer.filter(|&t| ep.timer.is_none_or(|armed| t < armed));
@@ -490,6 +497,16 @@ impl World {
         self.reap(id);
     }
 
+    /// A command leaves the posting to whoever has the connection next, now and then: so requests
+    /// come together in bursts.
+    pub(super) fn drive_lazily(&mut self, id: EpId) {
+        if self.prng.chance(1, 2) {
+            return self.drive(id);
+        }
+        let delay = self.jitter(self.cfg.cq_delay + self.cfg.latency);
+        self.at(delay, Ev::Drive(id));
+    }
+
     fn wake_later(&mut self, id: EpId) {
         let delay = self.jitter(self.cfg.cq_delay);
         let frozen = self.nodes[self.eps[id].node].frozen_until;
@@ -500,8 +517,9 @@ impl World {
         let now = self.instant();
         self.eps[id].waking = false;
         for _ in 0..self.prng.range(1, 16) {
+            let recv_first = self.prng.chance(1, 2);
             let ep = &mut self.eps[id];
-            let Some(cqe) = ep.qp.poll() else {
+            let Some(cqe) = ep.qp.poll(recv_first) else {
                 break;
             };
             let Some(wr) = WrId::from_raw(cqe.id) else {
@@ -536,7 +554,7 @@ impl World {
         }
         self.drive(id);
         let ep = &mut self.eps[id];
-        if !ep.waking && !ep.qp.cq.is_empty() {
+        if !ep.waking && !ep.qp.cq_empty() {
             ep.waking = true;
             self.wake_later(id);
         }
@@ -735,8 +753,11 @@ impl World {
     fn arrive(&mut self, to: EpId, from: EpId, seq: u64, packet: Packet) {
         let ep = &mut self.eps[to];
         let there = matches!(ep.qp.state, QpState::Init | QpState::Rts);
-        // A closed connection may have failed to post its receives.
-        if !there || (ep.conn.cause().is_some() && ep.qp.rq_empty()) {
+        // A closed connection may have failed to post its receives; a node that does nothing for
+        // several keepalive intervals runs out of them.
+        let frozen = self.nodes[ep.node].frozen_until > self.now;
+        let excused = ep.conn.cause().is_some() || frozen;
+        if !there || (excused && ep.qp.rq_empty()) {
             let retries = self.prng.range(1, self.cfg.timeout.0 / 2);
             return self.at(retries, Ev::Failed(from, seq));
         }
@@ -750,6 +771,10 @@ impl World {
                 memory.remote_write(rkey, remote, &bytes);
             }
             Packet::Send(bytes) => {
+                if self.verbose {
+                    let kind = Message::parse(&bytes).map(|msg| (msg.kind(), msg.hdr.credits));
+                    println!("{:>12} ep {to} gets {kind:?}", self.now);
+                }
                 let (wr, rx) = ep.qp.take_recv().expect("QP takes messages");
                 ep.rx_bufs[usize::from(rx)][..bytes.len()].copy_from_slice(&bytes);
                 ep.qp.received(wr, bytes.len());
@@ -820,7 +845,7 @@ impl World {
         if let Err(refused) = self.eps[id].conn.submit(now, tx, what) {
             panic!("refused: {:?}", refused.cause);
         }
-        self.drive(id);
+        self.drive_lazily(id);
         true
     }
 
@@ -938,7 +963,7 @@ impl World {
             }
             Some(Some(desc)) => self.serve_get(id, rx, msg, desc, may),
         }
-        self.drive(id);
+        self.drive_lazily(id);
     }
 
     fn take_put(&mut self, id: EpId, rx: RxId, msg: MsgId, may: bool) {
@@ -1189,6 +1214,7 @@ impl World {
             Ev::Submit(node) => self.submit_traffic(node),
             Ev::Connect => self.connect(),
             Ev::Fault => self.fault(),
+            Ev::Drive(id) => self.drive(id),
             Ev::PeerRun(at) => self.peer_run(at),
             Ev::PeerTimer(at) => self.peer_timer(at),
             Ev::Resolved(cm, route) => self.resolved(cm, route),
@@ -1236,6 +1262,11 @@ impl World {
         self.cut_until = 0;
         for node in &mut self.nodes {
             node.frozen_until = 0;
+        }
+        for id in 0..self.eps.len() {
+            if self.eps[id].waking {
+                self.at(1, Ev::Wake(id));
+            }
         }
         let wait = if self.cfg.peers { 2 * WAIT } else { 0 };
         let bound = 6 * self.cfg.timeout.0 + 1000 * (self.cfg.cq_delay + self.cfg.action_delay);
@@ -1303,7 +1334,7 @@ impl World {
             let peer = &self.eps[ep.peer];
             let there = peer.conn.snapshot();
             // A keepalive may be under way.
-            if here.sends + there.sends > 0 || !ep.qp.cq.is_empty() || !peer.qp.cq.is_empty() {
+            if here.sends + there.sends > 0 || !ep.qp.cq_empty() || !peer.qp.cq_empty() {
                 continue;
             }
             let depth = here.queue_depth;
