@@ -105,10 +105,8 @@ pub(crate) use bindings::{
 #[cfg(KOR_DMA_CHECK)]
 pub(crate) use bindings::kor_dma_check_cpu as dma_check_cpu;
 
-/// The address families of [`SockAddr`].
+/// The address family of an IPv4 [`SockAddr`].
 pub(crate) const AF_INET: u16 = bindings::AF_INET as u16;
-/// IPv6.
-pub(crate) const AF_INET6: u16 = bindings::AF_INET6 as u16;
 
 /// The kinds of [`CmEvent`]s.
 pub(crate) mod cm_event {
@@ -255,11 +253,6 @@ impl Sge {
     /// `length` bytes at DMA address `addr`, under `lkey`.
     pub(crate) const fn new(addr: u64, length: u32, lkey: u32) -> Self {
         Self(bindings::ib_sge { addr, length, lkey })
-    }
-
-    /// Bytes.
-    pub(crate) const fn length(&self) -> u32 {
-        self.0.length
     }
 }
 

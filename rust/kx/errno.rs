@@ -52,14 +52,5 @@ errnos! {
     EADDRINUSE = 98, "Address already in use.";
     EADDRNOTAVAIL = 99, "Cannot assign requested address.";
     ENETDOWN = 100, "Network is down.";
-    ENETUNREACH = 101, "Network is unreachable.";
-    ECONNABORTED = 103, "Software caused connection abort.";
-    ECONNRESET = 104, "Connection reset by peer.";
-    ENOBUFS = 105, "No buffer space available.";
     ENOTCONN = 107, "Transport endpoint is not connected.";
-    ESHUTDOWN = 108, "Cannot send after transport endpoint shutdown.";
-    ECONNREFUSED = 111, "Connection refused.";
-    EHOSTUNREACH = 113, "No route to host.";
-    EALREADY = 114, "Operation already in progress.";
-    ESTALE = 116, "Stale handle: here, another incarnation of the peer.";
 }

@@ -441,11 +441,6 @@ impl CmEvents {
         }
     }
 
-    /// For creating ids.
-    pub(crate) fn queue(&self) -> &Arc<CmQueue> {
-        &self.queue
-    }
-
     /// Takes the next event. Sleeps (it refills backlogs). Events of one id come in their order.
     pub(crate) fn pop(&mut self) -> Option<CmEvent> {
         loop {
@@ -824,14 +819,13 @@ impl CmId {
         let slots = KVec::with_capacity(BACKLOG, GFP_KERNEL)?;
         self.id.slot.inner.lock().backlog = slots;
         let backlog = Backlog(self.id.slot.clone());
-        let listener = Listener {
-            id: self,
-            _backlog: backlog,
-        };
-        fill_backlog(&listener.id.id.slot)?;
+        fill_backlog(&self.id.slot)?;
         // SAFETY: The id is alive. The CM's own backlog has no meaning for RC.
-        to_result(unsafe { verbs::cm_listen(listener.id.id.as_raw(), 0) })?;
-        Ok(listener)
+        to_result(unsafe { verbs::cm_listen(self.id.as_raw(), 0) })?;
+        Ok(Listener {
+            _id: self,
+            _backlog: backlog,
+        })
     }
 }
 
@@ -846,16 +840,9 @@ impl Drop for CmId {
 ///
 /// Dropping it stops listening, and sleeps. Requests that wait to be looked at stay so.
 pub(crate) struct Listener {
-    id: CmId,
+    _id: CmId,
     /// Dropped after the id: then no callback takes from it, and nobody adds to it.
     _backlog: Backlog,
-}
-
-impl Listener {
-    /// The id, for its getters.
-    pub(crate) fn id(&self) -> &CmId {
-        &self.id
-    }
 }
 
 /// The backlog in a listener's slot.
@@ -918,16 +905,6 @@ impl SockAddr {
             port,
             scope_id: 0,
             addr: [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
-        })
-    }
-
-    /// An IPv6 address, port and scope.
-    pub(crate) const fn v6(addr: [u8; 16], port: u16, scope_id: u32) -> Self {
-        Self(verbs::SockAddr {
-            family: verbs::AF_INET6,
-            port,
-            scope_id,
-            addr,
         })
     }
 

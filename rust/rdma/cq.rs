@@ -67,11 +67,6 @@ pub(crate) struct CqEvents {
 }
 
 impl<T> CqData<T> {
-    /// What was given to [`Cq::new`].
-    pub(crate) fn owner(&self) -> &T {
-        &self.owner
-    }
-
     /// Takes what the asynchronous handlers noted. Any context.
     pub(crate) fn take_events(&self) -> CqEvents {
         CqEvents {
@@ -158,11 +153,6 @@ impl<T: Send + Sync + 'static> Cq<T> {
     /// What is kicked on to the queue for this CQ.
     pub(crate) fn notify(&self) -> &Arc<CqNotify<T>> {
         &self.notify
-    }
-
-    /// Puts the CQ's [`CqNotify`] on its queue, as a completion would. Any context.
-    pub(crate) fn kick(&self) {
-        Entry::kick(self.notify.as_arc_borrow());
     }
 
     /// Takes completions, oldest first, up to the size of `batch`. Does not sleep.

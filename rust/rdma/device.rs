@@ -169,10 +169,11 @@ pub(crate) struct Lkey(pub(super) u32);
 ///
 /// # Invariants
 ///
-/// `raw` is a PD on `dev`; QPs and MRs in it hold a reference to `self`.
+/// `raw` is a PD on `_dev`; QPs and MRs in it hold a reference to `self`.
 pub(crate) struct Pd {
     raw: NonNull<verbs::IbPd>,
-    dev: Arc<Device>,
+    /// Lives longer than the PD.
+    _dev: Arc<Device>,
 }
 
 // SAFETY: A PD may be used from any thread.
@@ -191,19 +192,14 @@ impl Pd {
         // SAFETY: The device is registered while `dev` lives.
         let raw = from_err_ptr(unsafe { verbs::pd_alloc(dev.as_raw()) })?;
         let raw = NonNull::new(raw).ok_or(ENOMEM)?;
-        let dev = dev.clone();
+        let _dev = dev.clone();
         // INVARIANT: `raw` was allocated above; if this fails, `drop` frees it.
-        Ok(Arc::new(Self { raw, dev }, GFP_KERNEL)?)
+        Ok(Arc::new(Self { raw, _dev }, GFP_KERNEL)?)
     }
 
     /// The PD as C knows it.
     pub(super) fn as_raw(&self) -> *mut verbs::IbPd {
         self.raw.as_ptr()
-    }
-
-    /// Its device.
-    pub(crate) fn device(&self) -> &Arc<Device> {
-        &self.dev
     }
 
     /// The key for local memory.

@@ -26,13 +26,9 @@ mod mr;
 mod qp;
 mod wr;
 
-pub(crate) use crate::{
-    ffi::types::{
-        DmaDevice,
-        Net,
-        PageSlice, //
-    },
-    kx::Node,
+pub(crate) use crate::ffi::types::{
+    DmaDevice,
+    Net, //
 };
 pub(crate) use client::{
     Client,
@@ -46,7 +42,6 @@ pub(crate) use cm::{
     CmQueue,
     ConnParam,
     Listener,
-    PrivateData,
     Room,
     SockAddr, //
 };
@@ -61,7 +56,6 @@ pub(crate) use cq::{
 };
 pub(crate) use device::{
     Device,
-    DeviceCaps,
     DeviceId,
     Lkey,
     Pd,
@@ -71,7 +65,6 @@ pub(crate) use device::{
 pub(crate) use dma::{
     DmaAddr,
     DmaBuf,
-    DmaSeg,
     DmaSg,
     FromDevice,
     SgTable,
@@ -92,7 +85,6 @@ pub(crate) use qp::{
     QpCaps, //
 };
 pub(crate) use wr::{
-    ChainFull,
     RecvChain,
     SendChain,
     SendFlags,

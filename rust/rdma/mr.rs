@@ -58,7 +58,6 @@ pub(crate) struct Mr<S> {
 /// The region itself; deregistered when dropped.
 struct Region {
     raw: NonNull<verbs::IbMr>,
-    max_pages: u32,
     /// Lives longer than the region.
     _pd: Arc<Pd>,
 }
@@ -103,16 +102,10 @@ impl Mr<Free> {
         Ok(Self {
             region: Region {
                 raw: NonNull::new(raw).ok_or(ENOMEM)?,
-                max_pages,
                 _pd: pd.clone(),
             },
             state: Free(()),
         })
-    }
-
-    /// Pages that fit.
-    pub(crate) fn max_pages(&self) -> u32 {
-        self.region.max_pages
     }
 
     /// Enters `sg` under a new key. Does not sleep.
@@ -282,10 +275,5 @@ impl MrPool {
         let surplus = self.free.lock().push_within_capacity(mr);
         // Dropped after the lock.
         drop(surplus);
-    }
-
-    /// Regions that are there.
-    pub(crate) fn cached(&self) -> usize {
-        self.free.lock().len()
     }
 }

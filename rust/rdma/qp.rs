@@ -59,7 +59,7 @@ struct Parts<T: Send + Sync + 'static> {
     raw: NonNull<verbs::IbQp>,
     granted: QpCaps,
     cq: Arc<Cq<T>>,
-    pd: Arc<Pd>,
+    _pd: Arc<Pd>,
     id: IdRef,
 }
 
@@ -115,7 +115,7 @@ impl<T: Send + Sync + 'static> Qp<T, Live> {
                 raw,
                 granted: caps,
                 cq: cq.clone(),
-                pd: pd.clone(),
+                _pd: pd.clone(),
                 id,
             },
             _state: PhantomData,
@@ -232,11 +232,6 @@ impl<T: Send + Sync + 'static, S> Qp<T, S> {
     /// Its CQ.
     pub(crate) fn cq(&self) -> &Arc<Cq<T>> {
         &self.parts.cq
-    }
-
-    /// Its PD.
-    pub(crate) fn pd(&self) -> &Arc<Pd> {
-        &self.parts.pd
     }
 }
 

@@ -21,11 +21,6 @@ impl Sge {
     pub(crate) const fn new(addr: DmaAddr, len: u32, lkey: Lkey) -> Self {
         Self(verbs::Sge::new(addr.to_raw(), len, lkey.0))
     }
-
-    /// Bytes.
-    pub(crate) const fn len(&self) -> u32 {
-        self.0.length()
-    }
 }
 
 /// Options of a send work request.
@@ -106,11 +101,6 @@ impl SendChain {
     /// Requests in the chain.
     pub(crate) fn len(&self) -> usize {
         self.wrs.len()
-    }
-
-    /// Whether there is nothing to post.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.wrs.is_empty()
     }
 
     /// Whether `wrs` more requests with `sges` pieces together fit.
@@ -251,16 +241,6 @@ impl RecvChain {
             wrs: KVVec::with_capacity(max as usize, GFP_KERNEL)?,
             sges: Sges::new(max)?,
         })
-    }
-
-    /// Requests in the chain.
-    pub(crate) fn len(&self) -> usize {
-        self.wrs.len()
-    }
-
-    /// Whether there is nothing to post.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.wrs.is_empty()
     }
 
     /// Whether another request fits.
