@@ -6,8 +6,12 @@ mod ffi;
 mod kx;
 mod lnd;
 mod lnet;
-mod proto;
 mod rdma;
+
+// Also libraries of `tests/host`, for which they are public.
+#[allow(unreachable_pub)]
+mod proto;
+#[allow(unreachable_pub)]
 mod wire;
 
 use kernel::prelude::*;

@@ -116,8 +116,8 @@ pub(crate) struct ConnInner {
     pub(crate) slots: KVVec<DmaBuf<ToDevice>>,
     pub(crate) sends: SendChain,
     pub(crate) recvs: RecvChain,
-    /// What LNet was given, by receive buffer.
-    delivered: KVVec<Option<Delivery>>,
+    /// What LNet holds, by receive buffer.
+    delivered: KVVec<Option<(Delivery, Counted)>>,
 }
 
 /// What connd is wanted for.
@@ -379,9 +379,11 @@ impl Conn {
         Some(&self.rx.get(usize::from(rx.0))?.buf)
     }
 
-    /// What LNet was given with `rx`.
-    pub(crate) fn delivered(&self, rx: RxId) -> Option<Delivery> {
-        *self.inner.lock().delivered.get(usize::from(rx.0))?
+    /// What LNet was given with `rx`, which it holds no longer.
+    pub(crate) fn take_delivered(&self, rx: RxId) -> Option<Delivery> {
+        let mut inner = self.inner.lock();
+        let (kind, _held) = inner.delivered.get_mut(usize::from(rx.0))?.take()?;
+        Some(kind)
     }
 
     /// The limits in force.
@@ -418,7 +420,7 @@ impl ConnInner {
     /// Notes what LNet is given with `rx`.
     pub(crate) fn deliver(&mut self, rx: RxId, kind: Delivery) {
         if let Some(delivered) = self.delivered.get_mut(usize::from(rx.0)) {
-            *delivered = Some(kind);
+            *delivered = Some((kind, Live::LnetRx.hold()));
         }
     }
 }

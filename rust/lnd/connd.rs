@@ -234,8 +234,10 @@ impl<'a> Worker<'a> {
 
     /// Looks at all deadlines.
     fn sweep(&mut self) {
+        let cksum = Params::read().cksum != 0;
         for conn in self.driver.conns.iter() {
             conn.drive(|engine, now| {
+                engine.set_cksum(cksum);
                 if engine.poll_timeout().is_some_and(|at| at.passed(now)) {
                     engine.handle_timeout(now);
                 }

@@ -271,6 +271,7 @@ fn deliver(conn: &Arc<Conn>, rx: RxId, hdr: &LnetHdr, kind: Delivery) {
         Ok(()) => Event::RxDelivered.count(),
         Err((e, _handle)) => {
             Event::RxRefused.count();
+            let _ = conn.take_delivered(rx);
             crate::warn_ratelimited!("{}: LNet refuses {}: {:?}\n", conn.peer.nid, hdr.kind, e);
             conn.drive(|engine, now| engine.rx_refused(now, rx, e.to_errno()));
         }

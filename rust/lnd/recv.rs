@@ -56,7 +56,7 @@ pub(crate) fn recv(rx: RxHandle<Conn>, m: Received) {
             None
         }
     };
-    match conn.delivered(rx) {
+    match conn.take_delivered(rx) {
         Some(Delivery::Immediate) => immediate(&conn, rx, msg),
         Some(Delivery::PutReq) => put(&conn, rx, msg),
         Some(Delivery::GetReq { desc }) => get(&conn, rx, msg, desc),

@@ -126,8 +126,6 @@ counters! {
         LimitsLowered = "limits_lowered",
         /// CM events that fit no object or no state.
         CmUnexpected = "cm_unexpected",
-        /// CM events lost for want of a slot.
-        CmLost = "cm_lost",
         /// Devices that went away under an NI.
         DeviceGone = "device_gone",
         /// Peers reported to LNet as down.

@@ -2,10 +2,9 @@
 
 //! Objects by number.
 //!
-//! Whoever must name an object to something that is not Rust, or not trusted to give a reference
-//! back exactly once, names it by a [`Key`] of a [`Table`]: completion handlers, CM ids, and the
-//! receive handles that LNet holds. A key of an object that is gone finds nothing: the number of
-//! the slot is used again, the generation in the key is not.
+//! What a completion handler names must outlive the handler, and must not keep alive what tears it
+//! down; so it names a connection by its [`Key`] in a [`Table`]. A key of an object that is gone
+//! finds nothing: the number of the slot is used again, the generation in the key is not.
 
 use super::stats::Event;
 use kernel::{
@@ -21,8 +20,8 @@ use kernel::{
 /// Bits of a key that number the slot.
 const INDEX_BITS: u32 = 24;
 const INDEX_MASK: u64 = (1 << INDEX_BITS) - 1;
-/// Bits of a key in all. What is left of 64 is for the user, see [`RxToken`](super::recv::RxToken).
-pub(crate) const KEY_BITS: u32 = 52;
+/// Bits of a key in all.
+const KEY_BITS: u32 = 52;
 const GEN_MASK: u64 = (1 << (KEY_BITS - INDEX_BITS)) - 1;
 
 /// Number of an object in a [`Table`]: never 0, below `1 << KEY_BITS`.
@@ -37,11 +36,6 @@ impl Key {
     /// The number.
     pub(crate) const fn raw(self) -> u64 {
         self.0
-    }
-
-    /// The key with number `raw`, which need not be one of ours.
-    pub(crate) const fn from_raw(raw: u64) -> Self {
-        Self(raw)
     }
 
     const fn index(self) -> usize {

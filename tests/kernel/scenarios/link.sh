@@ -36,7 +36,8 @@ fi
 sync_point link 90
 
 if node_is 1; then
-	si put "$PEER_NID" size=100000 conc=8 count=1000000 max_ms=6000 ack=1 >"$RUN/traffic.1" 2>&1 &
+	si put "$PEER_NID" size=100000 conc=8 count=1000000 max_ms=6000 timeout_ms=5000 ack=1 \
+		>"$RUN/traffic.1" 2>&1 &
 	nap 2
 	within 15 rdma link delete rxe0
 	wait_for 5 is_fatal
