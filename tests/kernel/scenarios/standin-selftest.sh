@@ -108,17 +108,17 @@ deletion() {
 
 # bad NUMBER CHECK COMMAND...: with the driver breaking that rule the check must count.
 bad() {
-	local number=$1 check=$2
+	local number=$1 check=$2 before
 	shift 2
-	start
+	before=$(si_check "$check")
 	echo "$number" >$BAD
 	si "$@" >/dev/null || true
 	echo 0 >$BAD
-	[ "$(si_check "$check")" -gt 0 ] || fail "bad=$number: $check did not count"
-	stop
+	[ "$(si_check "$check")" -gt "$before" ] || fail "bad=$number: $check did not count"
 }
 
 bad_all() {
+	start
 	bad 1 finalize_unknown put $B size=10
 	bad 3 data put $B size=5000 ack=1
 	bad 3 data put $B size=100 ack=1
@@ -141,6 +141,7 @@ bad_all() {
 	bad 19 reply_request put $B size=10
 	bad 20 ni_stale put $B size=10
 	bad 21 finalize_owner put $B size=10 ack=1 timeout_ms=100
+	stop
 }
 
 # These leave something behind that only switching off clears away.
