@@ -86,13 +86,17 @@ lnet_load() {
 	LND=$1
 	run insmod "$(lnet_file libcfs.ko)"
 	run insmod "$(lnet_file lnet.ko)"
-	case $LND in
-	ours)
-		run insmod "$KO/ko2iblnd.ko"
-		[ -e "$STATS" ] || fail 'the module is not ours' ;;
-	c) run insmod "$(lnet_file ko2iblnd.ko)" ;;
-	esac
+	run lnd_insmod
+	[ "$LND" = c ] || [ -e "$STATS" ] || fail 'the module is not ours'
 	run lnetctl lnet configure
+}
+
+# lnd_insmod [PARAMETER=VALUE...]: the LND alone.
+lnd_insmod() {
+	case $LND in
+	ours) insmod "$KO/ko2iblnd.ko" "$@" ;;
+	c) insmod "$(lnet_file ko2iblnd.ko)" "$@" ;;
+	esac
 }
 
 # lnet_unload: everything, with nothing left behind.

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """The table and the totals of a run with real LNet.
 
-usage: lnet_results.py RUN_DIR OUTPUT RUNNER_OUTPUT PAIRING...
+usage: lnet_results.py RUN_DIR OUTPUT RUNNER_OUTPUT SCENARIO...
 
-Each pairing (a scenario) has left its items in RUN_DIR/PAIRING/items.1 and .2: lines of
-pass, fail or skip, the item's name and a remark, separated by tabs. RUNNER_OUTPUT has the
-runner's own verdict on each pairing: a kernel report, or a node that died.
+Scenarios are named PAIRING or PART-PAIRING, as ours-c or checks-ours-c. Each has left its items
+in RUN_DIR/SCENARIO/items.1 and .2: lines of pass, fail or skip, the item's name and a remark,
+separated by tabs. RUNNER_OUTPUT has the runner's own verdict on each scenario: a kernel report,
+or a node that died.
 
 An item passes when it passes in every pairing that ran it. The last line gives the totals.
 """
@@ -14,7 +15,7 @@ import re
 import sys
 from pathlib import Path
 
-RUN = "kernel, unloading"
+RUN = "kernel and unloading"
 
 
 def read_items(directory):
@@ -30,12 +31,12 @@ def read_items(directory):
     return items
 
 
-def read_verdicts(output, pairings):
-    """The runner's line for each pairing, as one more item of it."""
+def read_verdicts(output, scenarios):
+    """The runner's line for each scenario, as one more item of it."""
     verdicts = {}
     for line in output.splitlines():
         match = re.match(r"(PASS|FAIL) (\S+?):? (.*)", line)
-        if not match or match[2] not in pairings:
+        if not match or match[2] not in scenarios:
             continue
         # What is wrong by its items alone is counted there.
         bad = match[1] == "FAIL" and "not all items passed" not in match[3]
@@ -43,15 +44,23 @@ def read_verdicts(output, pairings):
     return verdicts
 
 
-def collect(run_dir, output, pairings):
+def split_name(scenario):
+    """(part, pairing) of a scenario's name."""
+    match = re.fullmatch(r"(?:(.*)-)?([^-]+-[^-]+)", scenario)
+    return (match[1] or "", match[2]) if match else ("", scenario)
+
+
+def collect(run_dir, output, scenarios):
+    """({item: {pairing: (state, remark)}}, pairings)"""
     table = {}
-    verdicts = read_verdicts(output, pairings)
-    for pairing in pairings:
-        items = read_items(run_dir / pairing)
-        items[RUN] = verdicts.get(pairing, ("fail", "did not run"))
+    verdicts = read_verdicts(output, scenarios)
+    for scenario in scenarios:
+        part, pairing = split_name(scenario)
+        items = read_items(run_dir / scenario)
+        items[f"{RUN} {part}".strip()] = verdicts.get(scenario, ("fail", "did not run"))
         for name, result in items.items():
             table.setdefault(name, {})[pairing] = result
-    return table
+    return table, sorted({split_name(s)[1] for s in scenarios})
 
 
 def state_of(table, item, pairings):
@@ -80,8 +89,8 @@ def report(table, pairings):
 
 
 def main():
-    run_dir, output, runner_output, *pairings = sys.argv[1:]
-    table = collect(Path(run_dir), Path(runner_output).read_text(), pairings)
+    run_dir, output, runner_output, *scenarios = sys.argv[1:]
+    table, pairings = collect(Path(run_dir), Path(runner_output).read_text(), scenarios)
     text, good = report(table, pairings)
     Path(output).write_text(text)
     lines = text.splitlines()
