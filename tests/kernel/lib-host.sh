@@ -24,8 +24,8 @@ scenario_timeout() {
 	base=${base:-60}
 	case $kernel in
 	um) echo "$base" ;;
-	um-debug) echo $((base * 4)) ;;
-	stock) echo $((base * 6)) ;;
+	um-debug) echo $((base * 8)) ;;
+	stock) echo $((base * 8)) ;;
 	esac
 }
 
@@ -57,7 +57,7 @@ node_script() {
 boot_um() {
 	local node=$1 options=()
 	# The debug kernel's init dies at once with seccomp=on.
-	[ "$kernel" = um-debug ] && options=(mem=2G) || options=(mem=1G seccomp=on)
+	[ "$kernel" = um-debug ] && options=(mem=1G) || options=(mem=1G seccomp=on)
 	# UML puts its terminal into raw mode and its helpers share the process group.
 	TMPDIR=/dev/shm setsid "$kdir/linux" "${options[@]}" root=/dev/root rootfstype=hostfs rootflags=/ rw \
 		init="$run/init.$node" ncpus=1 con=null con0=null,fd:1 ssl=null umid="kor$$.$node" \

@@ -19,8 +19,7 @@ STATS=/sys/kernel/debug/ko2iblnd/stats
 # Time limits are for the plain UML kernel; SLOW is how much longer others may take.
 case $KERNEL in
 um) SLOW=1 ;;
-um-debug) SLOW=4 ;;
-*) SLOW=6 ;;
+*) SLOW=8 ;;
 esac
 
 exec {NAP_FD}<> <(:)
