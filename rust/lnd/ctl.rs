@@ -39,7 +39,9 @@ pub(crate) fn ctl(ni: &Arc<Ni>, cmd: Ctl) -> Result<CtlReply> {
 
 /// The peers that `who` means: one, or all.
 fn peers(ni: &Ni, who: Option<Nid>) -> impl Iterator<Item = Arc<Peer>> + '_ {
-    ni.peers.iter().filter(move |peer| who.is_none_or(|nid| nid == peer.nid))
+    ni.peers
+        .iter()
+        .filter(move |peer| who.is_none_or(|nid| nid == peer.nid))
 }
 
 fn get_peer(ni: &Ni, index: u32, dump: Nid) -> Result<CtlReply> {
@@ -110,9 +112,9 @@ fn dump_peer(peer: &Peer) {
         *place = Some(conn.clone());
     }
     drop(inner);
-    pr_info!("{}: {:?}\n", peer.nid, snapshot);
+    pr_info!("{}: {}\n", peer.nid, snapshot);
     for conn in conns.iter().flatten() {
         let snapshot = conn.feed(|engine, _| engine.snapshot());
-        pr_info!("{}: connection {:#x}: {:?}\n", peer.nid, conn.id.0, snapshot);
+        pr_info!("{}: connection {:#x}: {}\n", peer.nid, conn.id.0, snapshot);
     }
 }

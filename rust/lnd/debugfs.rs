@@ -58,7 +58,11 @@ fn show_conns(lnd: &Arc<Ko2iblnd>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     };
     for conn in driver.conns.iter() {
         let snapshot = conn.feed(|engine, _| engine.snapshot());
-        writeln!(f, "{} {:#x} {:?} {:?}", conn.peer.nid, conn.id.0, conn.role, snapshot)?;
+        writeln!(
+            f,
+            "{} {:#x} {:?} {}",
+            conn.peer.nid, conn.id.0, conn.role, snapshot
+        )?;
     }
     Ok(())
 }

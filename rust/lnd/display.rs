@@ -4,7 +4,12 @@
 
 use super::tunables;
 use crate::{
-    proto::passive::RefuseCause,
+    proto::{
+        conn::ConnSnapshot,
+        passive::RefuseCause,
+        peer::PeerSnapshot,
+        Cause, //
+    },
     wire::{
         LnetMsgType,
         Nid,
@@ -24,9 +29,12 @@ macro_rules! forward {
 }
 
 forward!(
+    Cause,
+    ConnSnapshot,
     LnetMsgType,
     Nid,
     ParseError,
+    PeerSnapshot,
     RefuseCause,
     tunables::Clamped,
     tunables::Rejected,

@@ -240,7 +240,7 @@ fn closed(conn: &Arc<Conn>, cause: Cause, alive: Instant, established: bool) {
             Event::ClosedError.count();
             if established {
                 crate::warn_ratelimited!(
-                    "{}: connection closed: {:?} ({})\n",
+                    "{}: connection closed: {} ({})\n",
                     conn.peer.nid,
                     cause,
                     errno
@@ -250,7 +250,9 @@ fn closed(conn: &Arc<Conn>, cause: Cause, alive: Instant, established: bool) {
     }
     if conn.is_known() {
         let mut inner = conn.peer.inner.lock();
-        inner.engine.handle_closed(super::now(), conn.id, cause, alive);
+        inner
+            .engine
+            .handle_closed(super::now(), conn.id, cause, alive);
         drop(inner);
         conn.peer.kick();
     }
@@ -295,4 +297,3 @@ fn plan(conn: &Conn, op: OpId, rx: RxId, desc: &DescLoc, total: u32) {
         engine.put_planned(now, op, writes);
     });
 }
-

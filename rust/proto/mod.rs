@@ -36,6 +36,7 @@ pub mod limits;
 pub mod passive;
 pub mod peer;
 pub mod slab;
+mod text;
 pub mod time;
 
 pub use self::cause::{
