@@ -320,7 +320,9 @@ impl Conn {
 
     /// Takes a wish.
     pub(crate) fn take_wish(&self, wish: Wish) -> bool {
-        self.wishes.get(wish as usize).is_some_and(|flag| flag.xchg(false, Full))
+        self.wishes
+            .get(wish as usize)
+            .is_some_and(|flag| flag.xchg(false, Full))
     }
 
     /// Notes that the peer's engine knows this connection.
@@ -396,7 +398,10 @@ impl ConnInner {
     fn new(setup: &Setup<'_>, qp: Qp<Key>, limits: Limits, node: Node) -> Result<Self> {
         let mut slots = KVVec::with_capacity(limits.send_slots.into(), GFP_KERNEL)?;
         for _ in 0..limits.send_slots {
-            slots.push(DmaBuf::new(setup.hca.device(), SLOT_SIZE, node)?, GFP_KERNEL)?;
+            slots.push(
+                DmaBuf::new(setup.hca.device(), SLOT_SIZE, node)?,
+                GFP_KERNEL,
+            )?;
         }
         let engine = Engine::new(
             &mut KernelStorage,

@@ -33,8 +33,8 @@ use crate::{
         self,
         errno::ENETDOWN,
         Kthread,
-        NofsScope,
         Node,
+        NofsScope,
         ShouldStop, //
     },
     lnet::Params,
@@ -340,8 +340,11 @@ impl<'a> Worker<'a> {
     /// Takes an attempt down.
     fn abort_attempt(&mut self, peer: &Arc<Peer>, attempt: AttemptId, cause: Cause) {
         Event::AttemptsFailed.count();
-        crate::info_ratelimited!("{}: connection attempt failed: {:?}\n", peer.nid, cause);
-        let found = self.links.iter().find(|(_, link)| link.is_attempt(peer, attempt));
+        crate::info_ratelimited!("{}: connection attempt failed: {}\n", peer.nid, cause);
+        let found = self
+            .links
+            .iter()
+            .find(|(_, link)| link.is_attempt(peer, attempt));
         match found.map(|(&tag, link)| (tag, link.conn.clone())) {
             // Released when it is drained.
             Some((_, Some(conn))) => conn.drive(|engine, now| engine.close(now, cause)),

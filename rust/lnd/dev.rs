@@ -92,7 +92,10 @@ impl Hca {
     fn new(driver: &Driver, device: Arc<Device>, port: u32, mrs_per_cpt: u32) -> Result<Arc<Self>> {
         let caps = device.caps();
         if !caps.fast_reg {
-            pr_err!("{}: device has no memory management extensions\n", device.name());
+            pr_err!(
+                "{}: device has no memory management extensions\n",
+                device.name()
+            );
             return Err(EOPNOTSUPP.to_error());
         }
         let pd = Pd::new(&device)?;

@@ -198,9 +198,16 @@ impl Driver {
     fn interfaces_changed(&self) -> bool {
         let asked = self.look.xchg(false, Full);
         let service = self.service.lock();
-        let nets = service.as_ref().is_some_and(|service| service.net_watch.take());
+        let nets = service
+            .as_ref()
+            .is_some_and(|service| service.net_watch.take());
         drop(service);
-        let ports = self.devs.lock().iter().filter(|dev| dev.port_changed()).count();
+        let ports = self
+            .devs
+            .lock()
+            .iter()
+            .filter(|dev| dev.port_changed())
+            .count();
         asked || nets || ports > 0
     }
 
@@ -230,7 +237,11 @@ impl Driver {
 
     /// The NI with this NID.
     fn ni_by_nid(&self, nid: Nid) -> Option<Arc<Ni>> {
-        self.nis.lock().iter().find(|ni| ni.info().nid == nid).cloned()
+        self.nis
+            .lock()
+            .iter()
+            .find(|ni| ni.info().nid == nid)
+            .cloned()
     }
 
     /// Whether a request to the listener with `tag` for an unknown NID is hopeless: there are NIs
@@ -365,7 +376,10 @@ impl Ko2iblnd {
 
     /// Stops everything when the last NI has gone.
     fn stop_if_unused(driver: &mut Option<Arc<Driver>>) {
-        if driver.as_ref().is_some_and(|driver| driver.nis.lock().is_empty()) {
+        if driver
+            .as_ref()
+            .is_some_and(|driver| driver.nis.lock().is_empty())
+        {
             if let Some(driver) = driver.take() {
                 driver.stop();
             }
@@ -387,7 +401,9 @@ fn choose_interface(startup: &Startup<Ko2iblnd>) -> Result<Interface> {
     let expected = startup.interface().unwrap_or(params.ipif_name());
     if asked == Asked::Any && found.name().to_bytes() != expected.to_bytes() {
         // Neither name nor address was given, and LNet took the first interface there is.
-        let named = interfaces.iter().find(|i| i.name().to_bytes() == expected.to_bytes());
+        let named = interfaces
+            .iter()
+            .find(|i| i.name().to_bytes() == expected.to_bytes());
         return named.ok_or(ENOENT);
     }
     Ok(found)

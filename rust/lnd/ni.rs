@@ -197,7 +197,8 @@ impl Ni {
         let params = Params::read();
         let o = &self.resolved.o2ib;
         let small = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
-        let timeout = Span::from_secs(tunables::timeout(params.timeout, lnet::lnet_timeout()).into());
+        let timeout =
+            Span::from_secs(tunables::timeout(params.timeout, lnet::lnet_timeout()).into());
         let keepalive = u64::try_from(params.keepalive).unwrap_or(0);
         NiTunables {
             peer_credits: self.info.peer_credits,
@@ -304,7 +305,11 @@ impl Ni {
             self.holds.gone.wait_timeout(1_000_000_000);
             if kx::monotonic_ns() >= log_at {
                 log_at = kx::monotonic_ns().saturating_add(SHUTDOWN_LOG_NS);
-                pr_info!("{}: waiting for {} peers and connections\n", self.info.nid, left);
+                pr_info!(
+                    "{}: waiting for {} peers and connections\n",
+                    self.info.nid,
+                    left
+                );
             }
         }
     }

@@ -4,6 +4,7 @@
 //! here.
 
 use super::{
+    conn::Conn,
     connd::{
         conn_msg,
         conn_param,
@@ -13,7 +14,6 @@ use super::{
         Wanted,
         Worker, //
     },
-    conn::Conn,
     ni::Ni,
     now,
     peer::Peer,
@@ -105,7 +105,9 @@ impl Worker<'_> {
             };
             let cause = RefuseCause::NoNi { nid };
             let reject = Reject::anonymous(RejectReason::Fatal);
-            return Err(admit(&screened, target).err().unwrap_or(Refusal { reject, cause }));
+            return Err(admit(&screened, target)
+                .err()
+                .unwrap_or(Refusal { reject, cause }));
         };
         let info = ni.info();
         let target = match (ni.dev.tag() == tag, ni.is_in_service()) {
@@ -123,7 +125,10 @@ impl Worker<'_> {
             reject: ni.info().reject(req.version, RejectReason::NoResources),
             cause: RefuseCause::NoResources,
         };
-        let peer = ni.peers.get_or_create(ni, req.peer).map_err(|_| no_resources)?;
+        let peer = ni
+            .peers
+            .get_or_create(ni, req.peer)
+            .map_err(|_| no_resources)?;
         let key = self.driver.conns.reserve().map_err(|_| no_resources)?;
         let verdict = {
             let mut inner = peer.inner.lock();
@@ -159,14 +164,19 @@ impl Worker<'_> {
             Ok(conn) => conn,
             Err(e) => {
                 let refusal = Refusal {
-                    reject: peer.ni.info().reject(req.version, RejectReason::NoResources),
+                    reject: peer
+                        .ni
+                        .info()
+                        .reject(req.version, RejectReason::NoResources),
                     cause: RefuseCause::NoResources,
                 };
                 refuse(&id, from, &refusal);
                 drop(self.driver.conns.remove(key));
                 let mut inner = peer.inner.lock();
                 let cause = Cause::ConnectFailed(e.to_errno());
-                inner.engine.handle_closed(now(), Conn::name(key), cause, now());
+                inner
+                    .engine
+                    .handle_closed(now(), Conn::name(key), cause, now());
                 inner.engine.handle_gone(now(), Conn::name(key));
                 drop(inner);
                 return self.drive_peer(&peer);
@@ -257,7 +267,11 @@ fn refuse(id: &CmId, from: &SockAddr, refusal: &Refusal) {
         | RefuseCause::Frags { .. }
         | RefuseCause::MsgSize { .. } => Event::ConnReqBad.count(),
     }
-    crate::info_ratelimited!("connection request of {} rejected: {}\n", from, refusal.cause);
+    crate::info_ratelimited!(
+        "connection request of {} rejected: {}\n",
+        from,
+        refusal.cause
+    );
     let mut data = [0; REJECT_SIZE];
     let sent = match refusal.reject.emit(Endian::NATIVE, &mut data) {
         Ok(len) => id.reject(data.get(..len).unwrap_or(&data)),

@@ -209,7 +209,10 @@ fn add_send(
     out: &Outgoing<'_>,
 ) -> Result<(), PostError> {
     let lkey = conn.hca.lkey();
-    let slot = inner.slots.get_mut(usize::from(out.slot.0)).ok_or(failed(EINVAL))?;
+    let slot = inner
+        .slots
+        .get_mut(usize::from(out.slot.0))
+        .ok_or(failed(EINVAL))?;
     let size = slot.len();
     let buf = slot.fill(size);
     let emitted = out.msg.emit(out.cksum, buf).map_err(|_| failed(EINVAL))?;
@@ -273,7 +276,9 @@ fn post_writes(
             let request = next_write(tx, &sink, max_sge, lkey)?;
             let sges = request.sges.get(..request.nsge).unwrap_or(&[]);
             let raw = id.to_raw();
-            let added = inner.sends.write(raw, flags, sges, request.remote, sink.key());
+            let added = inner
+                .sends
+                .write(raw, flags, sges, request.remote, sink.key());
             added.map_err(|e| failed(e.into()))
         });
         added?;

@@ -135,22 +135,28 @@ fn get(conn: &Arc<Conn>, rx: RxId, msg: Option<Message>, desc: DescLoc) {
         return end_received(msg, Ok(()));
     }
     let ni = &conn.peer.ni;
-    let mapped = ni.tx(conn.peer.nid).and_then(|mut tx| {
-        match tx.map_source(msg.source()) {
+    let mapped = ni
+        .tx(conn.peer.nid)
+        .and_then(|mut tx| match tx.map_source(msg.source()) {
             Ok(()) => Ok(tx),
             Err(e) => {
                 ni.release(tx);
                 Err(e)
             }
-        }
-    });
+        });
     match mapped {
         Ok(mut tx) => {
             tx.start_writes(len);
             let writes = conn.with_rx(rx, |buf| {
                 let sink = desc.view(buf).ok_or(ChainError::BadArgument)?;
                 let limits = conn.limits();
-                count_writes(tx.source(), &sink, len, limits.max_send_sge, limits.max_frags)
+                count_writes(
+                    tx.source(),
+                    &sink,
+                    len,
+                    limits.max_send_sge,
+                    limits.max_frags,
+                )
             });
             tx.msg = Some(msg);
             let refused =

@@ -140,7 +140,11 @@ impl Thread {
 /// What a scheduler thread does.
 fn serve(driver: &Driver, cpt: Cpt, queue: &Queue, stop: &ShouldStop) {
     if let Err(e) = lnet::bind_to_cpt(cpt) {
-        pr_warn!("scheduler thread cannot be bound to CPT {}: {:?}\n", cpt.0, e);
+        pr_warn!(
+            "scheduler thread cannot be bound to CPT {}: {:?}\n",
+            cpt.0,
+            e
+        );
     }
     let _nofs = NofsScope::enter();
     let mut batch = WcBatch::new();

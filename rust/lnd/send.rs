@@ -57,10 +57,7 @@ const MAX_PEERS: usize = 4;
 ///
 /// ENOMEM without a descriptor, EIO when its memory cannot be mapped or the reply message of a GET
 /// cannot be made, EINVAL for a type that is never sent. The message is as it was.
-pub(crate) fn send(
-    ni: ArcBorrow<'_, Ni>,
-    m: SendMsg,
-) -> core::result::Result<(), lnet::Refused> {
+pub(crate) fn send(ni: ArcBorrow<'_, Ni>, m: SendMsg) -> core::result::Result<(), lnet::Refused> {
     let _nofs = NofsScope::enter();
     let ni: Arc<Ni> = ni.into();
     let nid = Nid(m.target);
@@ -152,7 +149,11 @@ fn launch(ni: &Arc<Ni>, nid: Nid, tx: KBox<Tx>) {
                 tx = refused.tx;
             }
             Err(refused) => {
-                return ni.finish(refused.tx, refused.cause.outcome_waiting().into(), Ended::Clean);
+                return ni.finish(
+                    refused.tx,
+                    refused.cause.outcome_waiting().into(),
+                    Ended::Clean,
+                );
             }
         }
     }
@@ -207,10 +208,7 @@ pub(crate) fn assign(peer: &Arc<Peer>, id: ConnId, tx: KBox<Tx>, ticket: Ticket)
 }
 
 /// Gives a message to a connection.
-fn submit(
-    conn: Option<Arc<Conn>>,
-    tx: KBox<Tx>,
-) -> core::result::Result<(), Refused<KBox<Tx>>> {
+fn submit(conn: Option<Arc<Conn>>, tx: KBox<Tx>) -> core::result::Result<(), Refused<KBox<Tx>>> {
     let (Some(conn), Some(what)) = (conn, tx.what) else {
         let cause = Cause::PeerGone;
         return Err(Refused { tx, cause });

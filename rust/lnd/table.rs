@@ -174,9 +174,9 @@ impl<T> Table<T> {
     pub(crate) fn next_from(&self, from: usize) -> Option<(usize, Arc<T>)> {
         let guard = self.slots.lock();
         let tail = guard.slots.get(from..)?;
-        tail.iter()
-            .enumerate()
-            .find_map(|(at, slot)| Some((from.wrapping_add(at).wrapping_add(1), slot.object.clone()?)))
+        tail.iter().enumerate().find_map(|(at, slot)| {
+            Some((from.wrapping_add(at).wrapping_add(1), slot.object.clone()?))
+        })
     }
 
     /// All objects, see [`Table::next_from`].

@@ -164,7 +164,9 @@ impl Tx {
         let complete = sg.len() == u64::from(memory.len())
             && sg.segs().iter().all(|seg| {
                 let (addr, len) = (seg.addr().to_raw(), seg.len());
-                self.frags.push_within_capacity(SrcFrag { addr, len }).is_ok()
+                self.frags
+                    .push_within_capacity(SrcFrag { addr, len })
+                    .is_ok()
             });
         self.data = Data::Source(sg);
         if complete {
