@@ -33,6 +33,8 @@ pub(super) struct Ep {
     /// When the last packet arrives at the other side.
     pub(super) last_arrival: u64,
     pub(super) drained: bool,
+    /// A packet was lost for good.
+    pub(super) cut: bool,
     /// A post call has failed.
     pub(super) post_failed: bool,
     pub(super) gone: bool,
@@ -92,6 +94,7 @@ impl Ep {
             timer: None,
             last_arrival: 0,
             drained: false,
+            cut: false,
             post_failed: false,
             gone: false,
             lnet_pending: 0,

@@ -727,7 +727,10 @@ impl World {
         let peer = ep.peer;
         let started = ep.qp.start(&mut self.nodes[ep.node].memory);
         if let Some((seq, Some(packet))) = started {
-            if self.connected() {
+            // Nothing overtakes a packet that is lost.
+            let lost = self.eps[id].cut || !self.connected();
+            self.eps[id].cut = lost;
+            if !lost {
                 let arrival = self.now + self.cfg.latency + self.jitter(self.cfg.latency);
                 let arrival = arrival.max(self.eps[id].last_arrival + 1);
                 self.eps[id].last_arrival = arrival;
