@@ -8,10 +8,10 @@ mod lnd;
 mod lnet;
 mod rdma;
 
-// Also libraries of `tests/host`, for which they are public.
-#[allow(unreachable_pub)]
+// Also libraries of `tests/host`, which uses more of them than the driver does.
+#[allow(dead_code, unreachable_pub, unused_imports)]
 mod proto;
-#[allow(unreachable_pub)]
+#[allow(dead_code, unreachable_pub, unused_imports)]
 mod wire;
 
 use kernel::prelude::*;
