@@ -88,6 +88,9 @@ use kernel::{
 /// just as the CM queues its request, the CM does not notice before the time is up.
 const RESOLVE_SLICE: Span = Span(500_000_000);
 
+/// CM events, connections and peers that are seen to before the others have their turn.
+const BUDGET: usize = 64;
+
 /// How often deadlines are looked at, in nanoseconds.
 const SWEEP_NS: u64 = 1_000_000_000;
 
@@ -203,18 +206,29 @@ impl<'a> Worker<'a> {
         loop {
             let last = stop.requested();
             let mut idle = true;
-            while let Some(event) = self.events.pop() {
+            // Some of each, so that no flood of one keeps the others and the deadlines waiting.
+            for _ in 0..BUDGET {
+                let Some(event) = self.events.pop() else {
+                    break;
+                };
                 idle = false;
                 self.cm_event(event);
             }
-            while let Some(conn) = self.driver.connd.conns.pop() {
+            for _ in 0..BUDGET {
+                let Some(conn) = self.driver.connd.conns.pop() else {
+                    break;
+                };
                 idle = false;
                 self.grant_wishes(&conn);
             }
-            while let Some(peer) = self.driver.connd.peers.pop() {
+            for _ in 0..BUDGET {
+                let Some(peer) = self.driver.connd.peers.pop() else {
+                    break;
+                };
                 idle = false;
                 self.drive_peer(&peer);
             }
+            kx::cond_resched();
             if last && idle {
                 return;
             }
@@ -393,14 +407,29 @@ impl<'a> Worker<'a> {
             CmEventKind::AddrError(e) if *e == ETIMEDOUT.to_errno() => {
                 return self.resolve_again(tag, peer, plan);
             }
-            CmEventKind::AddrError(_) => AttemptEvent::AddrError,
-            CmEventKind::RouteError(_) => AttemptEvent::RouteError,
-            CmEventKind::ConnectError(_) => AttemptEvent::ConnectError,
-            CmEventKind::Unreachable(_) => AttemptEvent::Unreachable,
-            CmEventKind::Rejected(reason) => AttemptEvent::Rejected {
-                cm_reason: *reason,
-                private: data,
-            },
+            CmEventKind::AddrError(e) => {
+                cm_says(peer, "no address", *e);
+                AttemptEvent::AddrError
+            }
+            CmEventKind::RouteError(e) => {
+                cm_says(peer, "no route", *e);
+                AttemptEvent::RouteError
+            }
+            CmEventKind::ConnectError(e) => {
+                cm_says(peer, "connect error", *e);
+                AttemptEvent::ConnectError
+            }
+            CmEventKind::Unreachable(e) => {
+                cm_says(peer, "unreachable", *e);
+                AttemptEvent::Unreachable
+            }
+            CmEventKind::Rejected(reason) => {
+                cm_says(peer, "rejected", *reason);
+                AttemptEvent::Rejected {
+                    cm_reason: *reason,
+                    private: data,
+                }
+            }
             CmEventKind::Disconnected => {
                 self.drive_conn(tag, |conn| {
                     if conn.is_known() {
@@ -657,6 +686,11 @@ impl<'a> Worker<'a> {
         }
         self.drive_peer(peer);
     }
+}
+
+/// Leaves in the log why the CM could not connect.
+fn cm_says(peer: &Peer, what: &str, status: i32) {
+    crate::info_ratelimited!("{}: the CM says: {} ({})\n", peer.nid, what, status);
 }
 
 /// What a connection is to be.

@@ -100,10 +100,12 @@ impl Hca {
         }
         let pd = Pd::new(&device)?;
         let gaps = Params::read().use_fastreg_gaps == 1 && caps.sg_gaps;
+        // What needs more pages than the device can register in one MR fails when it is mapped.
+        let pages = u32::from(MAX_FRAGS).min(caps.max_fast_reg_pages);
         let mut mrs = KVec::with_capacity(lnet::cpt_count() as usize, GFP_KERNEL)?;
         for _ in 0..lnet::cpt_count() {
             let first = FIRST_MRS.min(mrs_per_cpt);
-            let pool = MrPool::new(&pd, MAX_FRAGS.into(), gaps, first, mrs_per_cpt)?;
+            let pool = MrPool::new(&pd, pages, gaps, first, mrs_per_cpt)?;
             mrs.push(pool, GFP_KERNEL)?;
         }
         let caps = proto::DeviceCaps {
@@ -256,6 +258,11 @@ impl Dev {
         Some(hca.released.0.clone())
     }
 
+    /// Whether the device is `id`.
+    pub(crate) fn is_on(&self, id: DeviceId) -> bool {
+        self.hca.lock().as_ref().is_some_and(|hca| hca.device.id() == id)
+    }
+
     /// Whether there is no device.
     pub(crate) fn is_detached(&self) -> bool {
         self.hca.lock().is_none()
@@ -315,6 +322,16 @@ impl Dev {
     /// ENETDOWN when it is gone.
     pub(crate) fn hca(&self) -> Result<Arc<Hca>> {
         self.hca.lock().clone().ok_or(ENETDOWN.to_error())
+    }
+
+    /// LNet's preference for the device near GPU `dev_idx`. Does not sleep.
+    ///
+    /// Asked under LNet's spinlocks, so the device is looked at under the lock that keeps it here:
+    /// a reference might turn out to be the last one, and dropping that sleeps.
+    pub(crate) fn gpu_priority(&self, dev_idx: u32) -> u32 {
+        let hca = self.hca.lock();
+        let dma = hca.as_ref().and_then(|hca| hca.device.dma_device());
+        lnet::gpu_priority(dma, dev_idx)
     }
 
     /// Stops listening. Sleeps.

@@ -220,9 +220,9 @@ impl Driver {
         }
     }
 
-    /// Address number `at`, in no special order.
-    fn dev_at(&self, at: usize) -> Option<Arc<Dev>> {
-        self.devs.lock().get(at).cloned()
+    /// Some address that is on the device `id`.
+    fn dev_on(&self, id: DeviceId) -> Option<Arc<Dev>> {
+        self.devs.lock().iter().find(|dev| dev.is_on(id)).cloned()
     }
 
     /// A tag for a CM id, used once.
@@ -459,7 +459,7 @@ impl Lnd for Ko2iblnd {
     }
 
     fn dev_prio(&self, net: ArcBorrow<'_, Ni>, dev_idx: u32) -> u32 {
-        lnet::gpu_priority(net.dma_device(), dev_idx)
+        net.dev.gpu_priority(dev_idx)
     }
 
     fn timeout(&self) -> i32 {

@@ -43,7 +43,6 @@ use crate::{
         NiTunables,
         Span, //
     },
-    rdma::DmaDevice,
     wire::{
         Nid,
         MAX_FRAGS, //
@@ -185,11 +184,6 @@ impl Ni {
             pool.drain();
         }
         self.delete_peers(Cause::DeviceGone);
-    }
-
-    /// What does the DMA of the NI's device, for LNet's GPU helper.
-    pub(crate) fn dma_device(&self) -> Option<DmaDevice> {
-        self.dev.hca().ok()?.device().dma_device()
     }
 
     /// The tunables for peers and connections that are made now.

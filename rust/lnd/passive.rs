@@ -125,11 +125,12 @@ impl Worker<'_> {
             reject: ni.info().reject(req.version, RejectReason::NoResources),
             cause: RefuseCause::NoResources,
         };
-        let peer = ni
-            .peers
-            .get_or_create(ni, req.peer)
-            .map_err(|_| no_resources)?;
+        // First, because a peer that is made and hears of nothing would stay for ever.
         let key = self.driver.conns.reserve().map_err(|_| no_resources)?;
+        let Ok(peer) = ni.peers.get_or_create(ni, req.peer) else {
+            drop(self.driver.conns.remove(key));
+            return Err(no_resources);
+        };
         let verdict = {
             let mut inner = peer.inner.lock();
             inner.engine.handle_connreq(now(), Conn::name(key), &req)

@@ -53,9 +53,8 @@ impl Client for Devices {
     fn remove(&self, id: DeviceId) {
         // From here on nothing attaches to it.
         self.driver.devices.lock().retain(|other| *other != id);
-        let mut at = 0;
-        while let Some(dev) = self.driver.dev_at(at) {
-            at += 1;
+        // Not by position, which changes when an address goes at the same time.
+        while let Some(dev) = self.driver.dev_on(id) {
             self.driver.detach(&dev, id);
         }
     }
@@ -94,10 +93,13 @@ impl Driver {
     }
 
     /// Attaches addresses without a device to the one that has them now, if there is one.
+    ///
+    /// By way of the NIs, because it is they that keep the namespace of an address.
     pub(super) fn attach_all(&self) {
         let mut at = 0;
-        while let Some(dev) = self.dev_at(at) {
+        while let Some(ni) = self.ni_at(at) {
             at += 1;
+            let dev = &ni.dev;
             if dev.is_detached() && dev.attach(self).is_ok() {
                 pr_info!("{}: RDMA device is back\n", dev.name());
                 self.look_at_interfaces();

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     kx::{
+        self,
         Cpt,
         Event,
         Kthread,
@@ -156,6 +157,7 @@ fn serve(driver: &Driver, cpt: Cpt, queue: &Queue, stop: &ShouldStop) {
             if let Some(conn) = driver.conns.get(***entry) {
                 exec::run(&conn, &mut batch);
             }
+            kx::cond_resched();
         }
         if last && idle {
             return;
