@@ -44,6 +44,9 @@ struct llist_node *kor_llist_take(struct llist_head *head);
 unsigned int kor_nofs_save(void);
 void kor_nofs_restore(unsigned int flags);
 
+/* Process context, no lock held: lets others run if the scheduler wants it. */
+void kor_cond_resched(void);
+
 u64 kor_monotonic_ns(void);
 u64 kor_realtime_us(void);
 

@@ -8,6 +8,7 @@
 #include <linux/ktime.h>
 #include <linux/mutex.h>
 #include <linux/netdevice.h>
+#include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <net/addrconf.h>
 
@@ -88,6 +89,11 @@ unsigned int kor_nofs_save(void)
 void kor_nofs_restore(unsigned int flags)
 {
 	memalloc_nofs_restore(flags);
+}
+
+void kor_cond_resched(void)
+{
+	cond_resched();
 }
 
 u64 kor_monotonic_ns(void)

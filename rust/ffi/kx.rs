@@ -17,7 +17,8 @@ pub(crate) type Task = bindings::task_struct;
 pub(crate) const WAIT_FOREVER: u64 = u64::MAX;
 
 pub(crate) use bindings::{
-    kor_event_init as event_init, //
+    kor_cond_resched as cond_resched, //
+    kor_event_init as event_init,
     kor_event_signal as event_signal,
     kor_event_wait as event_wait,
     kor_kthread_create as kthread_create,

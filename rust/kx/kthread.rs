@@ -53,6 +53,13 @@ impl ShouldStop {
     }
 }
 
+/// Lets other threads run if it is their turn: for loops that may go round for long without
+/// sleeping. Process context, no spinlock held.
+pub(crate) fn cond_resched() {
+    // SAFETY: No requirements but the context.
+    unsafe { ffi::kx::cond_resched() }
+}
+
 impl Kthread {
     /// Creates and starts a thread named `name` (15 bytes of it are kept), with its stack and
     /// task structure on `node`.

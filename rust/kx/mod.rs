@@ -28,6 +28,7 @@ pub(crate) use clock::{
 };
 pub(crate) use event::Event;
 pub(crate) use kthread::{
+    cond_resched,
     Kthread,
     ShouldStop, //
 };

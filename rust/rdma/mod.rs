@@ -26,10 +26,7 @@ mod mr;
 mod qp;
 mod wr;
 
-pub(crate) use crate::ffi::types::{
-    DmaDevice,
-    Net, //
-};
+pub(crate) use crate::ffi::types::Net;
 pub(crate) use client::{
     Client,
     ClientRegistration, //
