@@ -9,6 +9,7 @@ use super::{
         Conn,
         Wish, //
     },
+    rxbuf::RxBufs,
     stats::{
         self,
         Event, //
@@ -65,12 +66,15 @@ pub(crate) fn run(conn: &Arc<Conn>, batch: &mut WcBatch) {
     if events.comm_est {
         conn.drive(|engine, now| engine.handle_comm_est(now));
     }
-    if events.cq_error || events.qp_error {
+    let async_error = match (events.cq_error, events.qp_error, events.peer_error) {
+        (true, _, _) => Some(Cause::CqError),
+        (false, true, _) => Some(Cause::DeviceGone),
+        // What a peer does to its connection must not count against this node.
+        (false, false, true) => Some(Cause::RecvFailed),
+        (false, false, false) => None,
+    };
+    if let Some(cause) = async_error {
         Event::AsyncError.count();
-        let cause = match events.cq_error {
-            true => Cause::CqError,
-            false => Cause::DeviceGone,
-        };
         conn.drive(|engine, now| engine.close(now, cause));
     }
     if poll(conn, batch).is_err() {
@@ -82,7 +86,7 @@ pub(crate) fn run(conn: &Arc<Conn>, batch: &mut WcBatch) {
 
 /// Polls until there are no completions and the queue is armed, or the budget is used up.
 fn poll(conn: &Arc<Conn>, batch: &mut WcBatch) -> Result {
-    let Some(cq) = conn.cq() else {
+    let Some((cq, bufs)) = conn.queues() else {
         return Ok(());
     };
     for _ in 0..BUDGET {
@@ -94,7 +98,7 @@ fn poll(conn: &Arc<Conn>, batch: &mut WcBatch) -> Result {
             return Ok(());
         }
         for wc in wcs {
-            completion(conn, wc);
+            completion(conn, &bufs, wc);
         }
         conn.drive(|_, _| ());
         run_actions(conn);
@@ -104,14 +108,19 @@ fn poll(conn: &Arc<Conn>, batch: &mut WcBatch) -> Result {
 }
 
 /// Tells the engine of a completion.
-fn completion(conn: &Conn, wc: &Wc) {
+fn completion(conn: &Conn, bufs: &RxBufs, wc: &Wc) {
     let Some(wr) = WrId::from_raw(wc.wr_id()) else {
         Event::WcUnknown.count();
         return conn.feed(|engine, now| engine.handle_unknown_completion(now));
     };
     match (wr.kind(), wc.status()) {
         (WrKind::Recv { rx, .. }, rdma::WcStatus::Success) => {
-            received(conn, wr, rx, wc.byte_len());
+            let len = wc.byte_len();
+            let read = bufs.received(rx, len, |bytes| message(conn, wr, bytes));
+            if read.is_none() {
+                Event::WcUnknown.count();
+                conn.feed(|engine, now| engine.handle_unknown_completion(now));
+            }
         }
         (WrKind::Recv { .. } | WrKind::SentinelRq, status) => {
             let flushed = status == rdma::WcStatus::Flushed;
@@ -146,9 +155,9 @@ fn completion(conn: &Conn, wc: &Wc) {
 }
 
 /// Tells the engine of a message.
-fn received(conn: &Conn, wr: WrId, rx: RxId, len: u32) {
+fn message(conn: &Conn, wr: WrId, bytes: &[u8]) {
     Event::RxMessages.count();
-    let read = conn.received(rx, len, |buf| match Message::parse(buf) {
+    match Message::parse(bytes) {
         Ok(msg) => {
             stats::received(msg.kind(), msg.nob);
             conn.feed(|engine, now| engine.handle_msg(now, wr, &msg));
@@ -158,10 +167,6 @@ fn received(conn: &Conn, wr: WrId, rx: RxId, len: u32) {
             crate::warn_ratelimited!("{}: bad message: {}\n", conn.peer.nid, error);
             conn.feed(|engine, now| engine.handle_bad_msg(now, wr, error));
         }
-    });
-    if read.is_none() {
-        Event::WcUnknown.count();
-        conn.feed(|engine, now| engine.handle_unknown_completion(now));
     }
 }
 
@@ -282,6 +287,9 @@ fn deliver(conn: &Arc<Conn>, rx: RxId, hdr: &LnetHdr, kind: Delivery) {
 
 /// Counts the WRITEs of a PUT.
 fn plan(conn: &Conn, op: OpId, rx: RxId, desc: &DescLoc, total: u32) {
+    let Some(bufs) = conn.rx_bufs() else {
+        return;
+    };
     conn.drive(|engine, now| {
         let limits = *engine.limits();
         let Some(tx) = engine.tx_mut(op) else {
@@ -289,7 +297,7 @@ fn plan(conn: &Conn, op: OpId, rx: RxId, desc: &DescLoc, total: u32) {
             return;
         };
         tx.start_writes(total);
-        let writes = conn.with_rx(rx, |buf| {
+        let writes = bufs.read(rx, |buf| {
             let sink = desc.view(buf).ok_or(ChainError::BadArgument)?;
             let (sges, frags) = (limits.max_send_sge, limits.max_frags);
             count_writes(tx.source(), &sink, total, sges, frags)

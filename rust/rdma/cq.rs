@@ -43,6 +43,7 @@ pub(crate) type CqQueue<T> = RunQueue<CqData<T>>;
 pub(crate) struct CqData<T> {
     cq_error: AtomicFlag,
     qp_error: AtomicFlag,
+    peer_error: AtomicFlag,
     comm_est: AtomicFlag,
     owner: T,
 }
@@ -62,6 +63,8 @@ pub(crate) struct CqEvents {
     pub(crate) cq_error: bool,
     /// The QP failed without a completion that says so.
     pub(crate) qp_error: bool,
+    /// It failed because the peer sent a request that is malformed or has no right to the memory.
+    pub(crate) peer_error: bool,
     /// A message arrived before the CM said that the connection is established.
     pub(crate) comm_est: bool,
 }
@@ -72,6 +75,7 @@ impl<T> CqData<T> {
         CqEvents {
             cq_error: self.cq_error.xchg(false, Full),
             qp_error: self.qp_error.xchg(false, Full),
+            peer_error: self.peer_error.xchg(false, Full),
             comm_est: self.comm_est.xchg(false, Full),
         }
     }
@@ -116,6 +120,7 @@ impl<T: Send + Sync + 'static> Cq<T> {
         let data = CqData {
             cq_error: AtomicFlag::new(false),
             qp_error: AtomicFlag::new(false),
+            peer_error: AtomicFlag::new(false),
             comm_est: AtomicFlag::new(false),
             owner,
         };
@@ -295,9 +300,10 @@ pub(super) unsafe extern "C" fn qp_event<T: Send + Sync>(
     // SAFETY: By the contract of this function.
     match unsafe { verbs::event_kind(event) } {
         verbs::ib_event::COMM_EST => notify.comm_est.xchg(true, Full),
-        verbs::ib_event::QP_FATAL
-        | verbs::ib_event::QP_REQ_ERR
-        | verbs::ib_event::QP_ACCESS_ERR => notify.qp_error.xchg(true, Full),
+        verbs::ib_event::QP_FATAL => notify.qp_error.xchg(true, Full),
+        verbs::ib_event::QP_REQ_ERR | verbs::ib_event::QP_ACCESS_ERR => {
+            notify.peer_error.xchg(true, Full)
+        }
         _ => return,
     };
     Entry::kick(notify);
