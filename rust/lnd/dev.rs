@@ -260,7 +260,10 @@ impl Dev {
 
     /// Whether the device is `id`.
     pub(crate) fn is_on(&self, id: DeviceId) -> bool {
-        self.hca.lock().as_ref().is_some_and(|hca| hca.device.id() == id)
+        self.hca
+            .lock()
+            .as_ref()
+            .is_some_and(|hca| hca.device.id() == id)
     }
 
     /// Whether there is no device.
