@@ -6,15 +6,16 @@
 //! under it, in the engine's order; everything else is done after unlock, by the scheduler thread
 //! that the connection belongs to ([`exec`](super::exec)) or by connd. Nothing is locked inside it.
 //!
-//! A receive buffer belongs to the device while it is posted, then to the scheduler thread, then to
-//! LNet if it holds a message for it. The engine says which, so the buffers need no lock.
-
 use super::{
     dev::Hca,
     ni::Hold,
     now,
     peer::Peer,
     post,
+    rxbuf::{
+        RxBufs,
+        Saved, //
+    },
     sched::Queue,
     stats::{
         Counted,
@@ -49,20 +50,18 @@ use crate::{
         CmId,
         Cq,
         CqNotify,
+        DeviceId,
         DmaBuf,
         Failed,
-        FromDevice,
         Live as QpLive,
+        Lkey,
         Qp,
         QpCaps,
         RecvChain,
         SendChain,
         ToDevice, //
     },
-    wire::{
-        Identity,
-        MSG_SIZE, //
-    },
+    wire::Identity,
 };
 use kernel::{
     list::{
@@ -89,15 +88,6 @@ use kernel::{
 /// Bytes of a send slot: enough for every message without payload.
 const SLOT_SIZE: u32 = 256;
 
-/// A receive buffer.
-struct RxBuf {
-    buf: DmaBuf<FromDevice>,
-    /// Bytes that the last receive brought.
-    len: Atomic<u32>,
-    /// For LNet to hold on to it.
-    tag: RxTag,
-}
-
 /// The queue pair, as far as it has come.
 pub(crate) enum QpSlot {
     /// Taken out by connd, or gone.
@@ -114,10 +104,17 @@ pub(crate) struct ConnInner {
     pub(crate) qp: QpSlot,
     /// Buffers for messages to be sent.
     pub(crate) slots: KVVec<DmaBuf<ToDevice>>,
+    /// Buffers for receives; gone with the QP.
+    pub(crate) rx: Option<Arc<RxBufs>>,
+    /// Afterwards: what LNet still holds of them.
+    saved: Saved,
+    pub(crate) lkey: Lkey,
     pub(crate) sends: SendChain,
     pub(crate) recvs: RecvChain,
     /// What LNet holds, by receive buffer.
     delivered: KVVec<Option<(Delivery, Counted)>>,
+    /// Until everything on it is gone.
+    hca: Option<Arc<Hca>>,
 }
 
 /// What connd is wanted for.
@@ -155,7 +152,8 @@ pub(crate) struct Conn {
     pub(crate) role: Role,
     #[pin]
     inner: SpinLock<ConnInner>,
-    rx: KVVec<RxBuf>,
+    /// For LNet to hold on to receive buffers.
+    tags: KVVec<RxTag>,
     notify: Arc<CqNotify<Key>>,
     wishes: [AtomicFlag; Wish::ALL.len()],
     /// The peer's engine has been told of it.
@@ -166,7 +164,7 @@ pub(crate) struct Conn {
     links: ListLinks<0>,
     #[pin]
     tracker: AtomicTracker<0>,
-    pub(crate) hca: Arc<Hca>,
+    pub(crate) device: DeviceId,
     pub(crate) peer: Arc<Peer>,
     _live: Counted,
     /// Dropped last: the NI waits for it.
@@ -185,7 +183,7 @@ impl_list_item! {
 
 impl RxOwner for Conn {
     fn rx_tag(&self, rx: u16) -> Option<&RxTag> {
-        Some(&self.rx.get(usize::from(rx))?.tag)
+        self.tags.get(usize::from(rx))
     }
 }
 
@@ -228,15 +226,7 @@ impl Conn {
         let cq = qp.cq().clone();
         let notify = cq.notify().clone();
         let inner = ConnInner::new(setup, qp, limits, node)?;
-        let mut rx = KVVec::with_capacity(limits.rx_slots.into(), GFP_KERNEL)?;
-        for n in 0..limits.rx_slots {
-            let buf = RxBuf {
-                buf: DmaBuf::new(setup.hca.device(), MSG_SIZE as u32, node)?,
-                len: Atomic::new(0),
-                tag: RxTag::new(n),
-            };
-            rx.push(buf, GFP_KERNEL)?;
-        }
+        let tags = crate::kx::new_buf(limits.rx_slots.into(), |n| RxTag::new(n as u16))?;
         let conn = Arc::pin_init(
             pin_init!(Self {
                 id: Self::name(setup.key),
@@ -244,14 +234,14 @@ impl Conn {
                 tag: setup.tag,
                 role: setup.role,
                 inner <- new_spinlock!(inner, "ko2iblnd::Conn"),
-                rx,
+                tags,
                 notify,
                 wishes: [const { AtomicFlag::new(false) }; Wish::ALL.len()],
                 known: Atomic::new(false),
                 mtu: Atomic::new(setup.cm.path_mtu()),
                 links <- ListLinks::new(),
                 tracker <- AtomicTracker::new(),
-                hca: setup.hca.clone(),
+                device: setup.hca.device().id(),
                 peer: setup.peer.clone(),
                 _live: Live::Conns.hold(),
                 _hold: ni.hold(),
@@ -275,7 +265,7 @@ impl Conn {
         let mut inner = self.inner.lock();
         let now = now();
         let result = f(&mut inner.engine, now);
-        post::post_all(self, &mut inner, now);
+        post::post_all(&mut inner, now);
         let kick = inner.engine.has_actions();
         drop(inner);
         if kick {
@@ -345,40 +335,56 @@ impl Conn {
         self.inner.lock().qp = QpSlot::Failed(qp);
     }
 
-    /// The completion queue, while there is one.
-    pub(crate) fn cq(&self) -> Option<Arc<Cq<Key>>> {
-        match &self.inner.lock().qp {
-            QpSlot::None => None,
-            QpSlot::Live(qp) => Some(qp.cq().clone()),
-            QpSlot::Failed(qp) => Some(qp.cq().clone()),
-        }
+    /// The completion queue and the receive buffers, while there are any.
+    pub(crate) fn queues(&self) -> Option<(Arc<Cq<Key>>, Arc<RxBufs>)> {
+        let inner = self.inner.lock();
+        let cq = match &inner.qp {
+            QpSlot::None => return None,
+            QpSlot::Live(qp) => qp.cq().clone(),
+            QpSlot::Failed(qp) => qp.cq().clone(),
+        };
+        Some((cq, inner.rx.clone()?))
     }
 
-    /// A receive into `rx` has brought `len` bytes; reads them. For the scheduler thread, before
-    /// the engine is told.
-    pub(crate) fn received<R>(&self, rx: RxId, len: u32, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        let rx = self.rx.get(usize::from(rx.0))?;
-        rx.buf.sync_for_cpu(len);
-        rx.len.store(len, Relaxed);
-        // SAFETY: The receive has completed and the buffer has just been synced. It is posted
-        // again by the engine only, after it was told of the completion, which this thread does
-        // when `f` has returned.
-        Some(f(unsafe { rx.buf.bytes(len) }))
+    /// The receive buffers, while there are any.
+    pub(crate) fn rx_bufs(&self) -> Option<Arc<RxBufs>> {
+        self.inner.lock().rx.clone()
     }
 
-    /// Reads the message in `rx`, which the engine says is LNet's, or holds a descriptor.
+    /// Reads the message in `rx`, which LNet has just given back, but the engine not yet.
     pub(crate) fn with_rx<R>(&self, rx: RxId, f: impl FnOnce(&[u8]) -> R) -> R {
-        match self.rx.get(usize::from(rx.0)) {
-            // SAFETY: The buffer was synced when its receive completed, and the engine does not
-            // post it before it is given back.
-            Some(rx) => f(unsafe { rx.buf.bytes(rx.len.load(Relaxed)) }),
-            None => f(&[]),
+        let mut inner = self.inner.lock();
+        let bufs = inner.rx.clone();
+        let saved = inner.saved.take(rx);
+        drop(inner);
+        match bufs {
+            Some(bufs) => bufs.read(rx, f),
+            None => f(saved.as_deref().unwrap_or(&[])),
         }
     }
 
-    /// The buffer of `rx`, to be posted.
-    pub(super) fn rx_buf(&self, rx: RxId) -> Option<&DmaBuf<FromDevice>> {
-        Some(&self.rx.get(usize::from(rx.0))?.buf)
+    /// Lets go of everything on the device: the QP is gone, and the engine posts nothing more.
+    /// What LNet holds is copied, because it may hold it for long. Sleeps.
+    pub(crate) fn release_device(&self) {
+        let mut saved = Saved::default();
+        if let Some(bufs) = self.rx_bufs() {
+            for n in (0..).zip(&self.tags).map(|(n, _)| RxId(n)) {
+                let is_held = |inner: &mut ConnInner| {
+                    let held = inner.delivered.get(usize::from(n.0));
+                    held.is_some_and(Option::is_some)
+                };
+                if self.locked(is_held) {
+                    saved.add(&bufs, n);
+                }
+            }
+        }
+        let mut inner = self.inner.lock();
+        inner.saved = saved;
+        let bufs = inner.rx.take();
+        let slots = core::mem::take(&mut inner.slots);
+        let hca = inner.hca.take();
+        drop(inner);
+        drop((bufs, slots, hca));
     }
 
     /// What LNet was given with `rx`, which it holds no longer.
@@ -403,6 +409,7 @@ impl ConnInner {
                 GFP_KERNEL,
             )?;
         }
+        let rx = RxBufs::new(setup.hca.device(), limits.rx_slots, node)?;
         let engine = Engine::new(
             &mut KernelStorage,
             setup.role,
@@ -416,9 +423,13 @@ impl ConnInner {
             engine,
             qp: QpSlot::Live(qp),
             slots,
+            rx: Some(rx),
+            saved: Saved::default(),
+            lkey: setup.hca.lkey(),
             sends: SendChain::new(post::CHAIN_WRS, chain_sges)?,
             recvs: RecvChain::new(limits.rx_slots.into())?,
             delivered: crate::kx::new_buf(limits.rx_slots.into(), |_| None)?,
+            hca: Some(setup.hca.clone()),
         })
     }
 

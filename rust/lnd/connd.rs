@@ -674,6 +674,7 @@ impl<'a> Worker<'a> {
         drop(conn.take_qp());
         let purpose = self.links.remove(&conn.tag).map(|link| link.purpose);
         drop(self.driver.conns.remove(conn.key));
+        conn.release_device();
         let peer = &conn.peer;
         if conn.is_known() {
             let mut inner = peer.inner.lock();

@@ -35,6 +35,7 @@ mod post;
 mod queue;
 mod recv;
 mod removal;
+mod rxbuf;
 mod sched;
 mod send;
 mod stats;

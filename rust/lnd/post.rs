@@ -4,7 +4,6 @@
 
 use super::{
     conn::{
-        Conn,
         ConnInner,
         QpSlot, //
     },
@@ -62,9 +61,9 @@ impl From<rdma::PostError> for PostError {
 }
 
 /// Posts until the engine has nothing more.
-pub(super) fn post_all(conn: &Conn, inner: &mut ConnInner, now: Instant) {
+pub(super) fn post_all(inner: &mut ConnInner, now: Instant) {
     while let Some(post) = inner.engine.poll_post(now) {
-        let result = post_one(conn, inner, &post);
+        let result = post_one(inner, &post);
         if result.is_err() {
             Event::PostError.count();
         }
@@ -72,9 +71,9 @@ pub(super) fn post_all(conn: &Conn, inner: &mut ConnInner, now: Instant) {
     }
 }
 
-fn post_one(conn: &Conn, inner: &mut ConnInner, post: &Post) -> Result<(), PostError> {
+fn post_one(inner: &mut ConnInner, post: &Post) -> Result<(), PostError> {
     match *post {
-        Post::Recv { wr, rx, more } => post_recv(conn, inner, wr, rx, more),
+        Post::Recv { wr, rx, more } => post_recv(inner, wr, rx, more),
         Post::Send {
             wr,
             slot,
@@ -96,7 +95,7 @@ fn post_one(conn: &Conn, inner: &mut ConnInner, post: &Post) -> Result<(), PostE
                 payload,
                 cksum,
             };
-            add_send(conn, inner, wr, signal, &message)?;
+            add_send(inner, wr, signal, &message)?;
             let result = post_sends(inner);
             if let Some(op) = op.filter(|_| reg) {
                 // The registration is the first of the chain.
@@ -121,7 +120,7 @@ fn post_one(conn: &Conn, inner: &mut ConnInner, post: &Post) -> Result<(), PostE
                 desc,
                 count,
             };
-            post_writes(conn, inner, wr, signal, &writes)
+            post_writes(inner, wr, signal, &writes)
         }
         Post::Inv { wr, op, signal } => {
             inner.sends.clear();
@@ -145,14 +144,13 @@ fn post_one(conn: &Conn, inner: &mut ConnInner, post: &Post) -> Result<(), PostE
 
 /// Collects a receive, and posts all that were collected when no more follow.
 fn post_recv(
-    conn: &Conn,
     inner: &mut ConnInner,
     wr: WrId,
     rx: RxId,
     more: bool,
 ) -> Result<(), PostError> {
-    let buf = conn.rx_buf(rx).ok_or(failed(EINVAL))?;
-    let sge = buf.recv_sge(conn.hca.lkey());
+    let buf = inner.rx.as_ref().and_then(|bufs| bufs.buf(rx));
+    let sge = buf.ok_or(failed(EINVAL))?.recv_sge(inner.lkey);
     let added = inner.recvs.recv(wr.to_raw(), sge);
     added.map_err(|e| failed(e.into()))?;
     if more {
@@ -202,13 +200,12 @@ struct Outgoing<'a> {
 
 /// Writes a message into its buffer and puts its SEND into the chain.
 fn add_send(
-    conn: &Conn,
     inner: &mut ConnInner,
     wr: WrId,
     signal: bool,
     out: &Outgoing<'_>,
 ) -> Result<(), PostError> {
-    let lkey = conn.hca.lkey();
+    let lkey = inner.lkey;
     let slot = inner
         .slots
         .get_mut(usize::from(out.slot.0))
@@ -251,13 +248,13 @@ struct Writes {
 
 /// Posts the next WRITEs of an operation, as many at a time as a chain holds.
 fn post_writes(
-    conn: &Conn,
     inner: &mut ConnInner,
     wr: WrId,
     signal: bool,
     writes: &Writes,
 ) -> Result<(), PostError> {
-    let lkey = conn.hca.lkey();
+    let lkey = inner.lkey;
+    let bufs = inner.rx.clone().ok_or(failed(EINVAL))?;
     let mut left = writes.count;
     let mut accepted = 0u32;
     inner.sends.clear();
@@ -271,7 +268,7 @@ fn post_writes(
         let max_sge = inner.engine.limits().max_send_sge;
         let flags = SendFlags { signaled };
         let tx = inner.engine.tx_mut(writes.op).ok_or(failed(EINVAL))?;
-        let added = conn.with_rx(writes.rx, |buf| {
+        let added = bufs.read(writes.rx, |buf| {
             let sink = writes.desc.view(buf).ok_or(failed(EINVAL))?;
             let request = next_write(tx, &sink, max_sge, lkey)?;
             let sges = request.sges.get(..request.nsge).unwrap_or(&[]);

@@ -71,7 +71,7 @@ impl Driver {
         loop {
             self.each_ni(dev, Ni::device_gone);
             for conn in self.conns.iter() {
-                if conn.hca.device().id() == id {
+                if conn.device == id {
                     conn.drive(|engine, now| engine.close(now, Cause::DeviceGone));
                 }
             }

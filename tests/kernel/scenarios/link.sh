@@ -48,6 +48,27 @@ if node_is 1; then
 	wait
 fi
 sync_point device 90
+
+# LNet on node 2 holds messages of node 1 for 8 s; the device does not wait for it, and what it
+# holds is there when it wants it.
+DELAYED=$((8 * SLOW))
+if node_is 1; then
+	si put "$PEER_NID" size=3000 conc=4 count=4 delay_ms=$((DELAYED * 1000)) \
+		>"$RUN/delayed.1" 2>&1 || fail "PUTs that wait at the other node: $(cat "$RUN/delayed.1")"
+fi
+sync_point delayed 60
+if node_is 2; then
+	before=$(si_stat sink_ok)
+	expect 'buffers with LNet' "$(lnd_live lnet_rx)" 4
+	within $((DELAYED / SLOW - 3)) rdma link delete rxe0
+	expect 'connections' "$(lnd_counter device_gone)" 1
+	run rxe_up
+	wait_for 10 is_usable
+	all_ok() { [ $(($(si_stat sink_ok) - before)) = 4 ]; }
+	wait_for $((DELAYED + 5)) all_ok
+	expect 'buffers with LNet' "$(lnd_live lnet_rx)" 0
+fi
+sync_point held 90
 wait_for 20 pings
 sync_point pinged-again 30
 run si_clean
