@@ -45,6 +45,8 @@ if node_is 1; then
 	expect 'unknown ioctl' "$(si_value rc <<<"$out")" -22
 	run si lctl debug_peer o2ib0 "$PEER_NID"
 	for who in "$PEER_NID" ''; do
+		# Attempts that are under way are not disconnected.
+		wait_for 20 has_conns 3
 		# shellcheck disable=SC2086 # no word at all means everybody
 		run si lctl disconnect o2ib0 $who
 		wait_for 10 has_conns 0
