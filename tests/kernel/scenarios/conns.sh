@@ -22,6 +22,7 @@ sync_point up
 
 say 'several connections'
 expect 'connections at first' "$(conns)" 0
+sync_point none
 if node_is 1; then
 	run si put "$PEER_NID" size=5000 count=60 conc=6 ack=1 >/dev/null
 fi
