@@ -98,6 +98,17 @@ pub(crate) enum QpSlot {
     Failed(Qp<Key, Failed>),
 }
 
+impl QpSlot {
+    /// Number of the QP, as `rdma resource` shows it, and the send requests it was granted.
+    pub(crate) fn shape(&self) -> Option<(u32, u32)> {
+        match self {
+            Self::None => None,
+            Self::Live(qp) => Some((qp.number(), qp.caps().max_send_wr)),
+            Self::Failed(qp) => Some((qp.number(), qp.caps().max_send_wr)),
+        }
+    }
+}
+
 /// What the lock of a [`Conn`] protects.
 pub(crate) struct ConnInner {
     pub(crate) engine: Engine<KernelStorage, KBox<Tx>>,

@@ -57,11 +57,12 @@ fn show_conns(lnd: &Arc<Ko2iblnd>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         return Ok(());
     };
     for conn in driver.conns.iter() {
-        let snapshot = conn.feed(|engine, _| engine.snapshot());
+        let (snapshot, qp) = conn.locked(|inner| (inner.engine.snapshot(), inner.qp.shape()));
+        let (number, wrs) = qp.unwrap_or((0, 0));
         writeln!(
             f,
-            "{} {:#x} {:?} {}",
-            conn.peer.nid, conn.id.0, conn.role, snapshot
+            "{} {:#x} {:?} qp {} ({} send wrs) {}",
+            conn.peer.nid, conn.id.0, conn.role, number, wrs, snapshot
         )?;
     }
     Ok(())

@@ -143,12 +143,7 @@ fn post_one(inner: &mut ConnInner, post: &Post) -> Result<(), PostError> {
 }
 
 /// Collects a receive, and posts all that were collected when no more follow.
-fn post_recv(
-    inner: &mut ConnInner,
-    wr: WrId,
-    rx: RxId,
-    more: bool,
-) -> Result<(), PostError> {
+fn post_recv(inner: &mut ConnInner, wr: WrId, rx: RxId, more: bool) -> Result<(), PostError> {
     let buf = inner.rx.as_ref().and_then(|bufs| bufs.buf(rx));
     let sge = buf.ok_or(failed(EINVAL))?.recv_sge(inner.lkey);
     let added = inner.recvs.recv(wr.to_raw(), sge);
