@@ -102,7 +102,7 @@ impl LnetHdr {
     }
 
     /// The 72 wire bytes.
-    pub fn to_bytes(&self) -> [u8; LNET_HDR_SIZE] {
+    pub fn to_bytes(self) -> [u8; LNET_HDR_SIZE] {
         let mut bytes = [0; LNET_HDR_SIZE];
         // The length is right by type, so this always succeeds.
         let _ = self.emit_to(&mut Writer::new(&mut bytes, Endian::Little));
@@ -249,7 +249,7 @@ impl LnetAck {
     }
 
     /// The union of an ACK.
-    pub fn to_union(&self) -> [u8; UNION_SIZE] {
+    pub fn to_union(self) -> [u8; UNION_SIZE] {
         union_of(|writer| {
             self.dst_md.emit(writer)?;
             writer.u64(self.match_bits)?;
@@ -272,7 +272,7 @@ impl LnetPut {
     }
 
     /// The union of a PUT.
-    pub fn to_union(&self) -> [u8; UNION_SIZE] {
+    pub fn to_union(self) -> [u8; UNION_SIZE] {
         union_of(|writer| {
             self.ack_md.emit(writer)?;
             writer.u64(self.match_bits)?;
@@ -297,7 +297,7 @@ impl LnetGet {
     }
 
     /// The union of a GET.
-    pub fn to_union(&self) -> [u8; UNION_SIZE] {
+    pub fn to_union(self) -> [u8; UNION_SIZE] {
         union_of(|writer| {
             self.return_md.emit(writer)?;
             writer.u64(self.match_bits)?;
@@ -318,7 +318,7 @@ impl LnetReply {
     }
 
     /// The union of a REPLY.
-    pub fn to_union(&self) -> [u8; UNION_SIZE] {
+    pub fn to_union(self) -> [u8; UNION_SIZE] {
         union_of(|writer| self.dst_md.emit(writer))
     }
 }
