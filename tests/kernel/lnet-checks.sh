@@ -443,3 +443,50 @@ lnet_checks() {
 	lnet_unload
 	all_items_passed
 }
+
+# no_conns: used by wait_for.
+no_conns() { [ "$(conns_to_peer)" -eq 0 ]; }
+
+closes_in_time() {
+	local start=$SECONDS
+	wait_for 30 no_conns
+	# The timeout is 10 s, and looked at every now and then.
+	[ $((SECONDS - start)) -le $((13 * SLOW)) ] || { echo "took $((SECONDS - start)) s"; return 1; }
+}
+
+# busy: pings until there is an end to it. Not lnet_selftest: when its messages fail, its
+# session waits for its own work for ever.
+busy() {
+	while [ ! -e "$RUN/idle" ]; do
+		bounded 60 lnetctl ping "$PEER_NID"
+	done >/dev/null 2>&1
+}
+
+# lnet_vanish FIRST SECOND: node 2 cannot be reached any more.
+lnet_vanish() {
+	node_is 1 && lnet_load "$1" || lnet_load "$2"
+	echo 10 >$P/timeout
+	run net_add
+	sync_point up
+	busy &
+	! node_is 1 || wait_for 10 eval '! no_conns'
+	nap 1
+	sync_point busy 60
+	node_is 1 || run ip link set "$NETDEV" down
+	sync_point gone
+	if node_is 1; then
+		item '71 peer vanishes: closed in time' closes_in_time
+		item '71 peer vanishes: ping fails' eval '! lnet_ping "$PEER_NID"'
+	fi
+	sync_point without 90
+	: >"$RUN/idle"
+	wait
+	# Sending that fails while the link is down leaves rxe's QP 1 in the error state for good,
+	# so that no connection can be made after that, by the C driver neither.
+	! node_is 1 || skip '72 recovery' 'rxe sends no CM messages after a failed one'
+	sync_point recovered 120
+	item '71 peer vanished: net del' net_del
+	sync_point deleted 160
+	lnet_unload
+	all_items_passed
+}

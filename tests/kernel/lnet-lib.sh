@@ -111,7 +111,7 @@ lnet_unload() {
 }
 
 net_add() { bounded 30 lnetctl net add --net o2ib --if "$NETDEV" "$@"; }
-net_del() { bounded 75 lnetctl net del --net o2ib; }
+net_del() { bounded 150 lnetctl net del --net o2ib; }
 
 # selftest_load: lnet_selftest starts on the NIs that are there.
 selftest_load() {
