@@ -13,6 +13,7 @@ use super::{
     peer::Peer,
     post,
     rxbuf::{
+        Returned,
         RxBufs,
         Saved, //
     },
@@ -362,18 +363,6 @@ impl Conn {
         self.inner.lock().rx.clone()
     }
 
-    /// Reads the message in `rx`, which LNet has just given back, but the engine not yet.
-    pub(crate) fn with_rx<R>(&self, rx: RxId, f: impl FnOnce(&[u8]) -> R) -> R {
-        let mut inner = self.inner.lock();
-        let bufs = inner.rx.clone();
-        let saved = inner.saved.take(rx);
-        drop(inner);
-        match bufs {
-            Some(bufs) => bufs.read(rx, f),
-            None => f(saved.as_deref().unwrap_or(&[])),
-        }
-    }
-
     /// Lets go of everything on the device: the QP is gone, and the engine posts nothing more.
     /// What LNet holds is copied, because it may hold it for long. Sleeps.
     pub(crate) fn release_device(&self) {
@@ -398,11 +387,13 @@ impl Conn {
         drop((bufs, slots, hca));
     }
 
-    /// What LNet was given with `rx`, which it holds no longer.
-    pub(crate) fn take_delivered(&self, rx: RxId) -> Option<Delivery> {
+    /// What LNet was given with `rx`, which it holds no longer, and the message itself.
+    pub(crate) fn take_delivered(&self, rx: RxId) -> Option<(Delivery, Returned)> {
         let mut inner = self.inner.lock();
         let (kind, _held) = inner.delivered.get_mut(usize::from(rx.0))?.take()?;
-        Some(kind)
+        // With the same hold of the lock: `release_device` copies only what is held.
+        let saved = inner.saved.take(rx);
+        Some((kind, Returned::new(rx, inner.rx.clone(), saved)))
     }
 
     /// The limits in force.

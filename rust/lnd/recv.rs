@@ -8,6 +8,7 @@
 
 use super::{
     conn::Conn,
+    rxbuf::Returned,
     stats::Event,
     tx::Ended, //
 };
@@ -57,9 +58,9 @@ pub(crate) fn recv(rx: RxHandle<Conn>, m: Received) {
         }
     };
     match conn.take_delivered(rx) {
-        Some(Delivery::Immediate) => immediate(&conn, rx, msg),
-        Some(Delivery::PutReq) => put(&conn, rx, msg),
-        Some(Delivery::GetReq { desc }) => get(&conn, rx, msg, desc),
+        Some((Delivery::Immediate, bytes)) => immediate(&conn, rx, msg, &bytes),
+        Some((Delivery::PutReq, _)) => put(&conn, rx, msg),
+        Some((Delivery::GetReq { desc }, bytes)) => get(&conn, rx, msg, desc, &bytes),
         None => {
             // Only a driver that lost count gets here.
             Event::BadRxToken.count();
@@ -71,9 +72,9 @@ pub(crate) fn recv(rx: RxHandle<Conn>, m: Received) {
 }
 
 /// Copies the payload of an IMMEDIATE and gives the buffer back.
-fn immediate(conn: &Arc<Conn>, rx: RxId, msg: Option<Message>) {
+fn immediate(conn: &Arc<Conn>, rx: RxId, msg: Option<Message>, bytes: &Returned) {
     let copied = match &msg {
-        Some(msg) => conn.with_rx(rx, |buf| {
+        Some(msg) => bytes.read(|buf| {
             // LNet never wants more than the header says, which the engine has checked.
             let end = IMMEDIATE_HDR.saturating_add(msg.sink().len() as usize);
             let payload = buf.get(IMMEDIATE_HDR..end).ok_or(EPROTO.to_error())?;
@@ -124,7 +125,7 @@ fn put(conn: &Arc<Conn>, rx: RxId, msg: Option<Message>) {
 }
 
 /// Answers a GET_REQ: with data, or without.
-fn get(conn: &Arc<Conn>, rx: RxId, msg: Option<Message>, desc: DescLoc) {
+fn get(conn: &Arc<Conn>, rx: RxId, msg: Option<Message>, desc: DescLoc, bytes: &Returned) {
     let Some(msg) = msg else {
         let status = ENODATA.to_status();
         return conn.drive(|engine, now| engine.get_done(now, rx, status));
@@ -147,7 +148,7 @@ fn get(conn: &Arc<Conn>, rx: RxId, msg: Option<Message>, desc: DescLoc) {
     match mapped {
         Ok(mut tx) => {
             tx.start_writes(len);
-            let writes = conn.with_rx(rx, |buf| {
+            let writes = bytes.read(|buf| {
                 let sink = desc.view(buf).ok_or(ChainError::BadArgument)?;
                 let limits = conn.limits();
                 count_writes(

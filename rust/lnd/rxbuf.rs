@@ -107,3 +107,25 @@ impl Saved {
         self.0.remove(at).ok().map(|(_, copy)| copy)
     }
 }
+
+/// A message that LNet has given back, but the engine not yet.
+pub(crate) struct Returned {
+    rx: RxId,
+    bufs: Option<Arc<RxBufs>>,
+    saved: Option<KVVec<u8>>,
+}
+
+impl Returned {
+    /// What is in `rx` of `bufs`, or else the copy of it.
+    pub(super) fn new(rx: RxId, bufs: Option<Arc<RxBufs>>, saved: Option<KVVec<u8>>) -> Self {
+        Self { rx, bufs, saved }
+    }
+
+    /// Reads it; to be done before the engine is told.
+    pub(super) fn read<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
+        match &self.bufs {
+            Some(bufs) => bufs.read(self.rx, f),
+            None => f(self.saved.as_deref().unwrap_or(&[])),
+        }
+    }
+}
