@@ -2,34 +2,84 @@
 
 //! The simulator, a bounded number of seeds.
 
-use ko2iblnd_host::sim;
+use ko2iblnd_host::sim::{self, Broken, Options, Report};
 
 /// Seeds of a default run; `KOR_SIM_SEEDS` runs another number of them.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 1500;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
+fn one(seed: u64) {
+    let skip = std::env::var("KOR_SIM_SKIP").unwrap_or_default();
+    let mut options = Options::parse(&skip);
+    if number("KOR_SIM_MINIMISE").is_some() {
+        match sim::try_run(seed, &options) {
+            Ok(_) => println!("seed {seed} does not fail"),
+            Err(failure) => sim::tell(seed, &failure, &options),
+        }
+        return;
+    }
+    options.story = true;
+    println!("{:#?}", sim::run(seed, &options));
+}
+
 #[test]
 fn simulated_connections_keep_the_rules() {
     if let Some(seed) = number("KOR_SIM_SEED") {
-        println!("{:#?}", sim::run(seed, true));
-        return;
+        return one(seed);
     }
     let count = number("KOR_SIM_SEEDS").unwrap_or(SEEDS);
     let first = number("KOR_SIM_FIRST").unwrap_or(0);
     let report = sim::seeds(first, count);
-    println!("{count} seeds: {report:#?}");
-    // A simulator that reaches nothing proves nothing.
+    println!("{report:#?}");
+    check(count, &report);
+}
+
+/// A simulator that reaches nothing proves nothing.
+fn check(count: u64, report: &Report) {
     assert!(report.accepted > 20 * count);
     assert!(report.good * 2 > report.accepted);
     assert!(report.faults > count);
-    assert!(report.early > count / 4 && report.forced > count / 4);
-    assert!(report.attempts > count && report.retries > count / 10);
-    let all_kinds = [report.races, report.stale, report.split, report.came_back];
-    assert!(
-        count < SEEDS || all_kinds.iter().all(|&n| n > 0),
-        "{all_kinds:?}"
-    );
+    assert!(report.nodes > 2 * count + count / 10);
+    let seen = [
+        report.early,
+        report.forced,
+        report.attempts,
+        report.retries,
+        report.races,
+        report.stale,
+        report.split,
+        report.came_back,
+        report.v1,
+        report.swapped,
+        report.reboots,
+        report.noops,
+    ];
+    assert!(count < SEEDS || seen.iter().all(|&n| n > 0), "{seen:?}");
+}
+
+/// Each broken engine is found, and the run that shows it becomes small.
+#[test]
+fn broken_engines_are_found() {
+    for broken in Broken::ALL {
+        let mut options = Options::new();
+        options.broken = Some(broken);
+        let found = (0..300).find_map(|seed| {
+            let failure = sim::try_run(seed, &options).err()?;
+            Some((seed, failure))
+        });
+        let Some((seed, _)) = found else {
+            panic!("{broken:?} is not found");
+        };
+        let Some(minimal) = sim::minimise(seed, &options) else {
+            panic!("{broken:?} is not found again");
+        };
+        let text = minimal.options.skip();
+        println!("{broken:?}: seed {seed}: {} [{text}]", minimal.failure.text);
+        assert_eq!(Options::parse(&text), minimal.options);
+        let again = sim::try_run(seed, &minimal.options);
+        assert_eq!(again.err(), Some(minimal.failure));
+    }
 }

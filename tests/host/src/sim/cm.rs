@@ -11,11 +11,11 @@ use super::Heap;
 use crate::proto::conn::{EstInfo, Role};
 use crate::proto::passive::{admit, screen, NiInfo, Target};
 use crate::proto::peer::{
-    AttemptEvent, Claim, Offer, Peer, PeerAction, PeerConfig, PeerSubmit, Ticket, TieBreak,
-    Verdict, CM_REJ_CONSUMER_DEFINED,
+    AttemptEvent, Claim, Offer, Peer, PeerAction, PeerConfig, PeerSubmit, Ticket, Verdict,
+    CM_REJ_CONSUMER_DEFINED,
 };
 use crate::proto::{AttemptId, Cause, ConnId, Instant, Limits, Refused};
-use crate::wire::{emit, BodyOut, Endian, Header, Message, Stamp, Version};
+use crate::wire::{emit, BodyOut, Header, Message, Stamp, Version};
 
 /// One exchange of the CM: an id on the active side and, if it came so far, one on the passive.
 pub(super) type CmId = usize;
@@ -31,9 +31,18 @@ pub(super) enum CmMsg {
     Bye,
 }
 
+/// How a node goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Closed,
+    Silent,
+}
+
 /// A peer of one incarnation of a node, and what belongs to it.
 pub(super) struct PeerBox {
     pub(super) node: usize,
+    /// The node that it stands for.
+    pub(super) other: usize,
     pub(super) peer: Peer<Heap, Tx>,
     ni: NiInfo,
     acts: VecDeque<PeerAction<Tx>>,
@@ -68,25 +77,28 @@ fn padded(mut bytes: Vec<u8>, len: usize) -> Vec<u8> {
 }
 
 impl World {
-    /// A new peer object of `node`, as after a start of its NI.
-    pub(super) fn make_peer(&mut self, node: usize) {
-        let other = 1 - node;
+    /// New peer objects of `node`, as after a start of its NI.
+    pub(super) fn make_peers(&mut self, node: usize) {
+        for other in (0..self.nodes.len()).filter(|&other| other != node) {
+            self.make_peer(node, other);
+        }
+    }
+
+    fn make_peer(&mut self, node: usize, other: usize) {
+        let it = &self.cfg.nodes[node];
         let ni = NiInfo {
             nid: self.nodes[node].nid,
             stamp: self.nodes[node].stamp,
-            peer_credits: self.cfg.depth[node],
+            peer_credits: it.depth,
         };
         let tunables = self.cfg.tunables(node);
         let mut config = PeerConfig::new(self.nodes[other].nid, ni, &tunables);
-        config.conns_per_peer = self.cfg.conns as u8;
-        config.tie_break = match self.prng.chance(1, 4) {
-            true => TieBreak::Numeric,
-            false => TieBreak::Hash,
-        };
+        config.tie_break = it.tie_break;
         let Ok(peer) = Peer::new(&mut Heap, config, self.instant());
-        self.nodes[node].peer = self.peers.len();
+        self.nodes[node].peers[other] = self.peers.len();
         self.peers.push(PeerBox {
             node,
+            other,
             peer,
             ni,
             acts: VecDeque::new(),
@@ -98,24 +110,70 @@ impl World {
 
     /// The NI of `node` is shut down and started again.
     pub(super) fn restart(&mut self, node: usize) {
-        let old = self.nodes[node].peer;
-        self.peers[old].peer.delete(Cause::Deleted);
-        self.drive_peer(old);
+        self.take_down(node, Fate::Closed);
+        self.nodes[node].stamp.0 += 1000;
+        self.make_peers(node);
+    }
+
+    /// `node` is gone without a word and comes back as another incarnation. (What its LNet had
+    /// under way ends, for the books.)
+    pub(super) fn reboot(&mut self, node: usize) {
+        self.report.reboots += 1;
+        self.take_down(node, Fate::Silent);
+        self.nodes[node].stamp.0 += 1000;
+        self.make_peers(node);
+    }
+
+    /// The device of `node` vanishes for a while; its NI and its peers live on.
+    pub(super) fn lose_device(&mut self, node: usize, span: u64) {
+        self.report.reboots += 1;
+        self.nodes[node].gone_until = self.now + span;
         let now = self.instant();
         for id in 0..self.eps.len() {
-            if self.eps[id].peer_box == old {
-                self.eps[id].conn.close(now, Cause::Deleted);
+            if self.eps[id].node == node && !self.eps[id].gone {
+                self.eps[id].qp.hung = true;
+                self.eps[id].conn.close(now, Cause::DeviceGone);
                 self.drive(id);
             }
         }
-        self.nodes[node].stamp.0 += 1000;
-        self.make_peer(node);
+        for cm in 0..self.exchanges.len() {
+            let it = &self.exchanges[cm];
+            let ours = self.peers[it.active_box].node == node;
+            if ours && it.active_ep.is_none() && !it.aborted && !it.released {
+                let _ = self.tell(cm, AttemptEvent::DeviceGone);
+            }
+        }
+    }
+
+    fn take_down(&mut self, node: usize, fate: Fate) {
+        let now = self.instant();
+        for other in 0..self.nodes.len() {
+            let old = self.nodes[node].peers[other];
+            if other != node {
+                self.peers[old].peer.delete(Cause::Deleted);
+                self.drive_peer(old);
+            }
+        }
+        for id in 0..self.eps.len() {
+            if self.eps[id].node != node || self.eps[id].gone {
+                continue;
+            }
+            match fate {
+                Fate::Closed => self.eps[id].conn.close(now, Cause::Deleted),
+                Fate::Silent => {
+                    self.eps[id].qp.destroy();
+                    self.eps[id].conn.handle_qp_destroyed(now);
+                    self.eps[id].silent = true;
+                }
+            }
+            self.drive(id);
+        }
     }
 
     // --- messages -------------------------------------------------------------------------------
 
-    pub(super) fn peer_submit(&mut self, node: usize, tx: Tx) {
-        let at = self.nodes[node].peer;
+    pub(super) fn peer_submit(&mut self, node: usize, other: usize, tx: Tx) {
+        let at = self.nodes[node].peers[other];
         let now = self.instant();
         let placed = self.peers[at].peer.submit(now, tx);
         self.place(at, placed);
@@ -197,7 +255,8 @@ impl World {
         self.peers[at].running = false;
         if let Some(action) = self.peers[at].acts.pop_front() {
             if self.verbose {
-                println!("{:>12} peer {at} {}", self.now, brief(&action));
+                let (node, other) = (self.peers[at].node, self.peers[at].other);
+                self.say(&format!("node {node} about {other}: {}", brief(&action)));
             }
             self.peer_act(at, action);
         }
@@ -292,7 +351,9 @@ impl World {
         if self.exchanges[cm].aborted {
             return;
         }
-        let fails = self.faults && self.prng.chance(1, 20);
+        let node = self.peers[self.exchanges[cm].active_box].node;
+        let gone = self.nodes[node].gone_until > self.now;
+        let fails = gone || (self.faults && self.prng.chance(1, 20));
         let event = match (route, fails) {
             (false, false) => AttemptEvent::AddrResolved,
             (false, true) => AttemptEvent::AddrError,
@@ -320,7 +381,11 @@ impl World {
             dst_stamp,
             ..
         } = self.exchanges[cm];
-        let node = self.peers[active_box].node;
+        let (node, other) = (self.peers[active_box].node, self.peers[active_box].other);
+        if version != Version::V1 && self.cfg.nodes[node].version == Version::V1 {
+            // It speaks nothing else, but its engine is one of ours: as if it had been told so.
+            return self.tell_old(cm);
+        }
         let propose = Some((offer.queue_depth, offer.max_frags));
         let (tunables, caps) = (self.cfg.tunables(node), self.cfg.caps(node));
         let mut limits = Limits::new(&tunables, &caps, version, propose).expect("limits");
@@ -334,7 +399,13 @@ impl World {
         if made != offer {
             let _ = self.tell(cm, AttemptEvent::LimitsLowered(made));
         }
-        let id = self.make_ep(node, usize::MAX, Role::Active, limits, Stamp::UNKNOWN);
+        let id = self.make_ep(
+            (node, other),
+            usize::MAX,
+            Role::Active,
+            limits,
+            Stamp::UNKNOWN,
+        );
         self.eps[id].cm = Some(cm);
         self.eps[id].peer_box = active_box;
         self.exchanges[cm].active_ep = Some(id);
@@ -349,13 +420,14 @@ impl World {
             credits: 0,
             src: ni.nid,
             src_stamp: ni.stamp,
-            dst: self.nodes[1 - node].nid,
+            dst: self.nodes[other].nid,
             dst_stamp,
         };
         let mut buf = vec![0; 56];
         let body = BodyOut::ConnReq(limits.params());
-        emit(&hdr, &body, self.cfg.cksum, Endian::NATIVE, &mut buf).expect("CONNREQ");
-        self.repeat(1 - node, cm, CmMsg::Req(buf), 6);
+        let it = &self.cfg.nodes[node];
+        emit(&hdr, &body, it.cksum, it.endian, &mut buf).expect("CONNREQ");
+        self.repeat(other, cm, CmMsg::Req(buf), 6);
     }
 
     // --- the CM ---------------------------------------------------------------------------------
@@ -403,8 +475,11 @@ impl World {
 
     /// The other side is told that this one is gone.
     pub(super) fn bye(&mut self, id: EpId) {
+        if self.eps[id].silent {
+            return;
+        }
         if let Some(cm) = self.eps[id].cm {
-            let to = 1 - self.eps[id].node;
+            let to = self.eps[id].other;
             self.send_cm(to, cm, CmMsg::Bye);
         }
     }
@@ -454,16 +529,43 @@ impl World {
         }
     }
 
+    /// What a node of version 1 answers to a request of version 2.
+    fn old_reject(&self, node: usize) -> Vec<u8> {
+        let reject = crate::wire::Reject {
+            version: Version::V1.to_wire(),
+            why: crate::wire::RejectReason::Fatal,
+            stamp: Stamp::UNKNOWN,
+            params: None,
+        };
+        let mut buf = vec![0; 24];
+        let endian = self.cfg.nodes[node].endian;
+        reject.emit(endian, &mut buf).expect("reject");
+        // Its incarnation is all-ones, by the look of it.
+        buf
+    }
+
+    fn tell_old(&mut self, cm: CmId) {
+        let node = self.peers[self.exchanges[cm].active_box].node;
+        let private = self.old_reject(node);
+        let cm_reason = CM_REJ_CONSUMER_DEFINED;
+        let private = &private[..];
+        let _ = self.tell(cm, AttemptEvent::Rejected { cm_reason, private });
+    }
+
     fn cm_req(&mut self, node: usize, cm: CmId, bytes: &[u8]) {
+        let other = self.peers[self.exchanges[cm].active_box].node;
+        if self.nodes[node].gone_until > self.now {
+            return;
+        }
         if let Some(answer) = self.exchanges[cm].answer.clone() {
-            return self.send_cm(1 - node, cm, answer);
+            return self.send_cm(other, cm, answer);
         }
         let answer = self.judge(node, cm, bytes);
         self.exchanges[cm].answer = Some(answer.clone());
         match &answer {
-            CmMsg::Rep(_) => self.repeat(1 - node, cm, answer, 6),
+            CmMsg::Rep(_) => self.repeat(other, cm, answer, 6),
             CmMsg::Req(_) | CmMsg::Rej(_) | CmMsg::Rtu | CmMsg::Bye => {
-                self.send_cm(1 - node, cm, answer);
+                self.send_cm(other, cm, answer);
             }
         }
     }
@@ -471,11 +573,17 @@ impl World {
     /// What the passive side answers.
     fn judge(&mut self, node: usize, cm: CmId, bytes: &[u8]) -> CmMsg {
         let now = self.instant();
-        let at = self.nodes[node].peer;
+        let other = self.peers[self.exchanges[cm].active_box].node;
+        let at = self.nodes[node].peers[other];
         let ni = self.peers[at].ni;
+        let old = self.cfg.nodes[node].version == Version::V1;
+        if old && self.exchanges[cm].version != Version::V1 {
+            return CmMsg::Rej(self.old_reject(node));
+        }
+        let endian = self.cfg.nodes[node].endian;
         let reject = |reject: crate::wire::Reject| {
             let mut buf = vec![0; 24];
-            reject.emit(Endian::NATIVE, &mut buf).expect("reject");
+            reject.emit(endian, &mut buf).expect("reject");
             CmMsg::Rej(buf)
         };
         let screened = match screen(bytes, 1000, true) {
@@ -498,7 +606,7 @@ impl World {
                     limits = limits.lowered().unwrap_or(limits);
                 }
                 let active = self.exchanges[cm].active_ep.expect("sender of the REQ");
-                let id = self.make_ep(node, active, Role::Passive, limits, req.stamp);
+                let id = self.make_ep((node, other), active, Role::Passive, limits, req.stamp);
                 assert_eq!(id as u32, name.0);
                 self.eps[id].cm = Some(cm);
                 self.eps[id].peer_box = at;
@@ -516,17 +624,17 @@ impl World {
 
     fn cm_rep(&mut self, cm: CmId, bytes: Vec<u8>) {
         let now = self.instant();
-        let node = self.peers[self.exchanges[cm].active_box].node;
+        let other = self.peers[self.exchanges[cm].active_box].other;
         self.exchanges[cm].answered = true;
         let Some(id) = self.exchanges[cm].active_ep else {
             return;
         };
         if self.eps[id].named {
-            return self.send_cm(1 - node, cm, CmMsg::Rtu);
+            return self.send_cm(other, cm, CmMsg::Rtu);
         }
         let name = ConnId(id as u32);
         if self.tell(cm, AttemptEvent::Connected(name)) == Claim::Late {
-            return self.send_cm(1 - node, cm, CmMsg::Bye);
+            return self.send_cm(other, cm, CmMsg::Bye);
         }
         let ep = &mut self.eps[id];
         ep.named = true;
@@ -536,7 +644,7 @@ impl World {
         let ack = padded(bytes, 196);
         ep.conn.handle_established(now, Some(Message::parse(&ack)));
         self.drive(id);
-        self.send_cm(1 - node, cm, CmMsg::Rtu);
+        self.send_cm(other, cm, CmMsg::Rtu);
     }
 
     // --- what connections report ------------------------------------------------------------------

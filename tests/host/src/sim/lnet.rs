@@ -23,6 +23,8 @@ pub(super) enum Kind {
 pub(super) struct Msg {
     pub(super) kind: Kind,
     pub(super) len: u32,
+    /// The node that it is for.
+    pub(super) to: usize,
     /// How it ended at the side that submitted it.
     pub(super) done: Option<Done>,
     /// How often the other side was given it.

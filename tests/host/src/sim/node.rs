@@ -20,6 +20,10 @@ const SLOT_SIZE: usize = 192;
 pub(super) struct Ep {
     pub(super) node: usize,
     pub(super) peer: usize,
+    /// The node at the other end.
+    pub(super) other: usize,
+    /// When it was made.
+    pub(super) born: u64,
     pub(super) limits: Limits,
     pub(super) conn: Conn<Heap, Tx>,
     pub(super) qp: Qp,
@@ -38,6 +42,8 @@ pub(super) struct Ep {
     /// A post call has failed.
     pub(super) post_failed: bool,
     pub(super) gone: bool,
+    /// Its node does not say that it is gone.
+    pub(super) silent: bool,
     /// Commands of LNet that are still to come.
     pub(super) lnet_pending: u32,
     pub(super) connack: Vec<u8>,
@@ -80,6 +86,8 @@ impl Ep {
         Self {
             node,
             peer,
+            other: node,
+            born: 0,
             limits,
             conn,
             qp: Qp::new(sq_wrs, rq_wrs, cqe, max_send_sge),
@@ -97,6 +105,7 @@ impl Ep {
             cut: false,
             post_failed: false,
             gone: false,
+            silent: false,
             lnet_pending: 0,
             connack: Vec::new(),
             cm: None,

@@ -6,127 +6,41 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::cm::{CmId, CmMsg, Exchange, PeerBox};
+use super::config::Config;
 use super::hca::{base, CqeKind, Memory, MrState, Packet, QpState, Region};
 use super::lnet::{check, fill, header, id_of, Kind, Mem, Msg, MsgId, Tx};
 use super::node::{Ep, PostFaults};
+use super::options::{Broken, Options};
+use super::reference::{translate, Manners};
 use super::Heap;
 use crate::prng::Prng;
 use crate::proto::chain::{count_writes, Cursor, SrcFrag};
 use crate::proto::conn::{Action, Conn, Delivery, Role, Sink, Submit, WcStatus};
-use crate::proto::{
-    Cause, DeviceCaps, Done, Health, Instant, Limits, NiTunables, OpId, RxId, Span, WrId,
-};
+use crate::proto::{Cause, Done, Health, Instant, Limits, OpId, RxId, WrId};
 use crate::wire::{
-    emit, BodyOut, DescLoc, Endian, Header, Identity, LnetHdr, Message, Nid, Stamp, Version,
-    MAX_IMMEDIATE,
+    emit, BodyOut, DescLoc, Header, Identity, LnetHdr, Message, Nid, Stamp, Version, MAX_IMMEDIATE,
 };
 
-const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
-/// Most bytes of a transfer; more only costs time here.
-const MAX_LEN: u32 = 40_000;
 /// What a message may wait for a connection on top of the connect timeout.
 const WAIT: u64 = 10_000 * MS;
 
 pub(super) type EpId = usize;
 
-/// What one seed decides.
-#[derive(Clone, Debug)]
-pub(super) struct Config {
-    version: Version,
-    pub(super) depth: [u16; 2],
-    hiw: [u16; 2],
-    sends: [u16; 2],
-    frags: [u16; 2],
-    sge: [u16; 2],
-    pub(super) timeout: Span,
-    keepalive: Option<Span>,
-    pub(super) cksum: bool,
-    pub(super) conns: usize,
-    /// Two completion queues.
-    two_cqs: bool,
-    pub(super) latency: u64,
-    cq_delay: u64,
-    lnet_delay: u64,
-    pub(super) action_delay: u64,
-    submit_gap: u64,
-    safety: u64,
-    fault_gap: u64,
-    post_fault: u64,
-    small_sq: bool,
-    /// With peers, attempts and a CM; else connections come out of nothing.
-    peers: bool,
-}
-
-impl Config {
-    fn new(prng: &mut Prng) -> Self {
-        let pick = |prng: &mut Prng, from: &[u64]| from[prng.index(from.len())];
-        let depth = |prng: &mut Prng| pick(prng, &[1, 2, 3, 8, 8, 16, 32]) as u16;
-        let version = match prng.chance(1, 6) {
-            true => Version::V1,
-            false => Version::V2,
-        };
-        let mut depth = [depth(prng), depth(prng)];
-        if version == Version::V1 {
-            depth = [8, 8];
-        }
-        let below = |prng: &mut Prng, n: u16| prng.range(1, u64::from(n)) as u16;
-        let latency = pick(prng, &[1, 5, 50, 500]) * US;
-        let cq_delay = pick(prng, &[1, 10, 200, 2000]) * US;
-        let action_delay = pick(prng, &[1, 10, 300]) * US;
-        // Enough for everything that LNet may have on its way at a time.
-        let least = 400 * (latency + cq_delay + action_delay);
-        let timeout = (pick(prng, &[50, 200, 1000]) * MS).max(least);
-        let safety = timeout / 2 + prng.range(0, timeout);
-        Self {
-            version,
-            depth,
-            hiw: depth.map(|d| below(prng, d)),
-            sends: depth.map(|d| prng.range(0, 2 * u64::from(d)) as u16),
-            frags: [0, 0].map(|_| pick(prng, &[2, 16, 256, 257]) as u16),
-            sge: [0, 0].map(|_| pick(prng, &[2, 3, 30, 32]) as u16),
-            timeout: Span(timeout),
-            keepalive: prng.chance(1, 2).then_some(Span(timeout / 3)),
-            cksum: prng.chance(1, 2),
-            conns: prng.range(1, 2) as usize,
-            two_cqs: prng.chance(1, 2),
-            latency,
-            cq_delay,
-            lnet_delay: pick(prng, &[1, 10, 1000]) * US,
-            action_delay,
-            submit_gap: (pick(prng, &[5, 50, 500]) * US).max(safety / 200),
-            safety,
-            fault_gap: pick(prng, &[timeout / 20, timeout / 4, timeout]),
-            post_fault: pick(prng, &[0, 0, 5000, 500]),
-            small_sq: prng.chance(1, 3),
-            peers: version == Version::V2 && prng.chance(2, 3),
-        }
-    }
-
-    pub(super) fn tunables(&self, node: usize) -> NiTunables {
-        NiTunables {
-            peer_credits: self.depth[node],
-            credits_hiw: self.hiw[node],
-            concurrent_sends: self.sends[node],
-            max_frags: self.frags[node],
-            wrq_sge: 2,
-            timeout: self.timeout,
-            connect_timeout: self.timeout.over(2),
-            keepalive: self.keepalive,
-            conns_per_peer: 1,
-            cksum: self.cksum,
-        }
-    }
-
-    pub(super) fn caps(&self, node: usize) -> DeviceCaps {
-        DeviceCaps {
-            max_qp_wr: if self.small_sq { 80 } else { 16384 },
-            max_cqe: 32767,
-            max_send_sge: self.sge[node],
-            max_mr_pages: 512,
-        }
-    }
-}
+/// The faults, by number.
+const FAULTS: [&str; 11] = [
+    "connection closed",
+    "QP goes to the error state",
+    "CM says disconnected",
+    "network cut",
+    "node hangs",
+    "QP never flushes",
+    "QP destroyed",
+    "QP reported in the error state",
+    "NI restarted",
+    "node reboots",
+    "device vanishes",
+];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CmEvent {
@@ -194,12 +108,16 @@ impl Ord for Entry {
 pub(super) struct Node {
     pub(super) nid: Nid,
     pub(super) stamp: Stamp,
-    /// Its peer of now.
-    pub(super) peer: usize,
+    /// Its peers of now, by node.
+    pub(super) peers: Vec<usize>,
     memory: Memory,
-    /// LNet messages of this node that have not ended.
-    active: u16,
+    /// LNet messages of this node that have not ended, by node.
+    active: Vec<u16>,
     pub(super) frozen_until: u64,
+    /// It has no device until then.
+    pub(super) gone_until: u64,
+    /// Messages sent, to break some.
+    sent: u64,
 }
 
 /// What a run has seen.
@@ -231,6 +149,16 @@ pub struct Report {
     pub stale: u64,
     /// Messages that came back from a connection and were given to another.
     pub came_back: u64,
+    /// Nodes.
+    pub nodes: u64,
+    /// Connections of version 1 that were established.
+    pub v1: u64,
+    /// Messages that arrived in the other byte order.
+    pub swapped: u64,
+    /// Nodes that rebooted or lost their device.
+    pub reboots: u64,
+    /// NOOPs sent.
+    pub noops: u64,
 }
 
 impl std::ops::AddAssign for Report {
@@ -248,16 +176,25 @@ impl std::ops::AddAssign for Report {
         self.races += other.races;
         self.stale += other.stale;
         self.came_back += other.came_back;
+        self.nodes += other.nodes;
+        self.v1 += other.v1;
+        self.swapped += other.swapped;
+        self.reboots += other.reboots;
+        self.noops += other.noops;
     }
 }
 
 pub(super) struct World {
     pub(super) prng: Prng,
+    /// What is sent, and what breaks, does not depend on how the rest goes.
+    traffic_prng: Prng,
+    fault_prng: Prng,
+    options: Options,
     pub(super) cfg: Config,
     pub(super) now: u64,
     seq: u64,
     heap: BinaryHeap<Reverse<Entry>>,
-    pub(super) nodes: [Node; 2],
+    pub(super) nodes: Vec<Node>,
     pub(super) peers: Vec<PeerBox>,
     pub(super) exchanges: Vec<Exchange>,
     pub(super) eps: Vec<Ep>,
@@ -266,6 +203,8 @@ pub(super) struct World {
     traffic: bool,
     cut_until: u64,
     quiet: bool,
+    /// Messages that were to be submitted.
+    number: u64,
     /// Nothing is broken and nothing broken is left.
     calm: bool,
     pub(super) report: Report,
@@ -273,27 +212,34 @@ pub(super) struct World {
 }
 
 impl World {
-    fn new(seed: u64, verbose: bool) -> Self {
+    fn new(seed: u64, options: Options) -> Self {
         let mut prng = Prng::new(seed);
-        let cfg = Config::new(&mut prng);
+        let cfg = Config::new(&mut prng, &options);
+        let verbose = options.story;
         if verbose {
-            println!("{cfg:#?}");
+            println!("seed {seed}: {cfg:#?}");
         }
-        let node = |i: u32| Node {
-            nid: Nid::o2ib(0, 0xc0a8_0105 + i),
-            stamp: Stamp(0x5_f0a1_b2c3_d4e5 + u64::from(i)),
-            peer: 0,
+        let count = cfg.nodes.len();
+        let node = |i: usize| Node {
+            nid: Nid::o2ib(0, 0xc0a8_0105 + i as u32),
+            stamp: Stamp(0x5_f0a1_b2c3_d4e5 + i as u64),
+            peers: vec![usize::MAX; count],
             memory: Memory::default(),
-            active: 0,
+            active: vec![0; count],
             frozen_until: 0,
+            gone_until: 0,
+            sent: 0,
         };
         Self {
+            traffic_prng: Prng::new(prng.next_u64()),
+            fault_prng: Prng::new(prng.next_u64()),
+            options,
             prng,
             cfg,
             now: 0,
             seq: 0,
             heap: BinaryHeap::new(),
-            nodes: [node(0), node(1)],
+            nodes: (0..count).map(node).collect(),
             peers: Vec::new(),
             exchanges: Vec::new(),
             eps: Vec::new(),
@@ -302,6 +248,7 @@ impl World {
             traffic: true,
             cut_until: 0,
             quiet: false,
+            number: 0,
             calm: false,
             report: Report::default(),
             verbose,
@@ -330,6 +277,17 @@ impl World {
 
     // --- connections ------------------------------------------------------------------------
 
+    /// A line of the story.
+    pub(super) fn say(&self, what: &str) {
+        println!("{:>11.3} ms  {what}", self.now as f64 / MS as f64);
+    }
+
+    /// A connection, for the story.
+    pub(super) fn name(&self, id: EpId) -> String {
+        let ep = &self.eps[id];
+        format!("node {} (to {}, conn {id})", ep.node, ep.other)
+    }
+
     fn live(&self, ep: EpId) -> bool {
         !self.eps[ep].gone
     }
@@ -347,8 +305,8 @@ impl World {
         let passive = 1 - active;
         let (a, p) = (self.eps.len(), self.eps.len() + 1);
         let cfg = &self.cfg;
-        let depth = cfg.depth[0].min(cfg.depth[1]);
-        let frags = cfg.frags[0].min(cfg.frags[1]);
+        let depth = cfg.nodes[0].depth.min(cfg.nodes[1].depth);
+        let frags = cfg.nodes[0].frags.min(cfg.nodes[1].frags);
         // As after a reject: the active side knows what the passive side takes.
         let Ok(la) = Limits::new(
             &cfg.tunables(active),
@@ -374,8 +332,8 @@ impl World {
             }
         }
         let stamp = self.nodes[active].stamp;
-        self.make_ep(active, p, Role::Active, la, Stamp::UNKNOWN);
-        self.make_ep(passive, a, Role::Passive, lp, stamp);
+        self.make_ep((active, passive), p, Role::Active, la, Stamp::UNKNOWN);
+        self.make_ep((passive, active), a, Role::Passive, lp, stamp);
         self.report.conns += 1;
         self.eps[a].connack = self.connack(p);
         self.eps[p].qp.state = QpState::Rts;
@@ -392,13 +350,12 @@ impl World {
 
     pub(super) fn make_ep(
         &mut self,
-        node: usize,
+        (node, other): (usize, usize),
         peer: EpId,
         role: Role,
         limits: Limits,
         peer_stamp: Stamp,
     ) -> EpId {
-        let other = 1 - node;
         let ident = Identity {
             peer: self.nodes[other].nid,
             peer_stamp,
@@ -409,6 +366,8 @@ impl World {
         let conn = Conn::new(&mut Heap, role, ident, limits, &tunables, self.instant())
             .unwrap_or_else(|e| match e {});
         let mut ep = Ep::new((node, peer), conn, limits, &mut self.nodes[node].memory);
+        ep.other = other;
+        ep.born = self.now;
         if self.cfg.two_cqs {
             ep.qp.split_cq();
         }
@@ -429,7 +388,8 @@ impl World {
         };
         let body = BodyOut::ConnAck(ep.conn.limits().params());
         let mut buf = vec![0; 196];
-        emit(&hdr, &body, self.cfg.cksum, Endian::NATIVE, &mut buf).expect("CONNACK");
+        let it = &self.cfg.nodes[ep.node];
+        emit(&hdr, &body, it.cksum, it.endian, &mut buf).expect("CONNACK");
         buf
     }
 
@@ -531,6 +491,7 @@ impl World {
                     let buf = ep.rx_bufs[usize::from(rx.0)].clone();
                     match Message::parse(&buf[..cqe.byte_len]) {
                         Ok(msg) => {
+                            self.report.swapped += u64::from(msg.swapped);
                             ep.conn.handle_msg(now, wr, &msg);
                             self.report.early += u64::from(ep.conn.snapshot().rx_parked > 0);
                         }
@@ -568,7 +529,7 @@ impl World {
         self.eps[id].running = false;
         if let Some(action) = self.eps[id].actions.pop_front() {
             if self.verbose {
-                println!("{:>12} ep {id} {}", self.now, brief(&action));
+                self.say(&format!("{}: {}", self.name(id), brief(&action)));
             }
             self.act(id, action);
         }
@@ -584,8 +545,9 @@ impl World {
     fn act(&mut self, id: EpId, action: Action<Tx>) {
         match action {
             Action::Established(info) => {
-                assert_eq!(info.version, self.cfg.version);
+                assert_eq!(info.version, self.eps[id].limits.version);
                 assert!(info.queue_depth >= 1);
+                self.report.v1 += u64::from(info.version == Version::V1);
                 if self.cfg.peers {
                     self.conn_established(id, &info);
                 }
@@ -639,7 +601,7 @@ impl World {
     /// Engines that keep to the protocol must not accuse each other.
     fn closed(&mut self, id: EpId, cause: Cause) {
         if self.verbose {
-            println!("{:>12} ep {id} closed: {cause:?}", self.now);
+            self.say(&format!("{} closed: {cause:?}", self.name(id)));
         }
         match cause {
             Cause::BadMessage(_)
@@ -727,6 +689,7 @@ impl World {
         let peer = ep.peer;
         let started = ep.qp.start(&mut self.nodes[ep.node].memory);
         if let Some((seq, Some(packet))) = started {
+            let packet = self.as_sent(id, packet);
             // Nothing overtakes a packet that is lost.
             let lost = self.eps[id].cut || !self.connected();
             self.eps[id].cut = lost;
@@ -753,6 +716,52 @@ impl World {
         self.drive(id);
     }
 
+    /// What the node makes of what its engine sends.
+    fn as_sent(&mut self, id: EpId, packet: Packet) -> Packet {
+        let ep = &self.eps[id];
+        let node = ep.node;
+        let it = &self.cfg.nodes[node];
+        self.nodes[node].sent += 1;
+        let nth = self.nodes[node].sent % 11 == 0 && node == 0;
+        let bytes = match packet {
+            Packet::Send(bytes) => bytes,
+            Packet::Write {
+                rkey,
+                remote,
+                mut bytes,
+            } => {
+                if nth && self.options.broken == Some(Broken::WrongData) {
+                    bytes[0] ^= 1;
+                }
+                return Packet::Write {
+                    rkey,
+                    remote,
+                    bytes,
+                };
+            }
+        };
+        let manners = Manners {
+            endian: it.endian,
+            cksum: it.cksum,
+            cut: it.reference.then_some(ep.conn.limits().max_frags),
+            no_get_done: it.reference && self.faults && self.prng.chance(1, 4),
+            credits_added: match self.options.broken {
+                Some(Broken::CreditTooMany) if nth => 1,
+                Some(Broken::CreditLost) if nth => -1,
+                _ => 0,
+            },
+        };
+        let bytes = match manners.is_plain() {
+            true => bytes,
+            false => translate(&bytes, &manners),
+        };
+        if self.verbose {
+            let msg = Message::parse(&bytes).map(|msg| (msg.kind(), msg.hdr.credits));
+            self.say(&format!("{} sends {msg:?}", self.name(id)));
+        }
+        Packet::Send(bytes)
+    }
+
     fn arrive(&mut self, to: EpId, from: EpId, seq: u64, packet: Packet) {
         let ep = &mut self.eps[to];
         let there = matches!(ep.qp.state, QpState::Init | QpState::Rts);
@@ -776,8 +785,9 @@ impl World {
             Packet::Send(bytes) => {
                 if self.verbose {
                     let kind = Message::parse(&bytes).map(|msg| (msg.kind(), msg.hdr.credits));
-                    println!("{:>12} ep {to} gets {kind:?}", self.now);
+                    self.say(&format!("{} gets {kind:?}", self.name(to)));
                 }
+                let ep = &mut self.eps[to];
                 let (wr, rx) = ep.qp.take_recv().expect("QP takes messages");
                 ep.rx_bufs[usize::from(rx)][..bytes.len()].copy_from_slice(&bytes);
                 ep.qp.received(wr, bytes.len());
@@ -809,22 +819,28 @@ impl World {
 
     /// Submits one message, if there is a connection and LNet has a credit.
     fn submit(&mut self, node: usize, must: bool) -> bool {
+        let count = self.nodes.len();
+        let other = (node + 1 + self.traffic_prng.index(count - 1)) % count;
+        let kind = [Kind::Immediate, Kind::Put, Kind::Get][self.traffic_prng.index(3)];
+        let len = self.length(kind);
+        self.number += 1;
+        if !must && self.options.skip_msgs.contains(&self.number) {
+            return false;
+        }
         let usable: Vec<EpId> = (0..self.eps.len())
             .filter(|&i| self.eps[i].node == node && self.eps[i].conn.is_established())
             .collect();
         let ready = self.cfg.peers || !usable.is_empty();
-        if !ready || self.nodes[node].active >= self.cfg.depth[node] {
+        if !ready || self.nodes[node].active[other] >= self.cfg.nodes[node].depth {
             return false;
         }
         let msg = self.msgs.len();
-        let kind = [Kind::Immediate, Kind::Put, Kind::Get][self.prng.index(3)];
-        let len = match (kind, self.prng.chance(1, 4)) {
-            (Kind::Immediate, true) => [0, 1, MAX_IMMEDIATE as u64][self.prng.index(3)] as u32,
-            (Kind::Immediate, false) => self.prng.range(0, MAX_IMMEDIATE as u64) as u32,
-            (Kind::Put | Kind::Get, true) => MAX_IMMEDIATE as u32 + 1,
-            (Kind::Put | Kind::Get, false) => self.prng.range(1, u64::from(MAX_LEN)) as u32,
-        };
-        let other = 1 - node;
+        if self.verbose {
+            self.say(&format!(
+                "node {node} submits {kind:?} {msg} of {len} bytes to node {other} (m{})",
+                self.number
+            ));
+        }
         let hdr = header(msg, kind, len, self.nodes[node].nid, self.nodes[other].nid);
         let (mem, what) = self.prepare(node, msg, kind, len, hdr);
         let now = self.instant();
@@ -832,6 +848,7 @@ impl World {
         self.msgs.push(Msg {
             kind,
             len,
+            to: other,
             done: None,
             delivered: 0,
             sink: None,
@@ -839,9 +856,9 @@ impl World {
             must,
         });
         self.report.accepted += 1;
-        self.nodes[node].active += 1;
+        self.nodes[node].active[other] += 1;
         if self.cfg.peers {
-            self.peer_submit(node, tx);
+            self.peer_submit(node, other, tx);
             return true;
         }
         let id = usable[self.prng.index(usable.len())];
@@ -850,6 +867,18 @@ impl World {
         }
         self.drive_lazily(id);
         true
+    }
+
+    fn length(&mut self, kind: Kind) -> u32 {
+        let prng = &mut self.traffic_prng;
+        let (immediate, extreme) = (MAX_IMMEDIATE as u64, prng.chance(1, 4));
+        let len = match (kind, extreme) {
+            (Kind::Immediate, true) => [0, 1, immediate][prng.index(3)],
+            (Kind::Immediate, false) => prng.range(0, immediate),
+            (Kind::Put | Kind::Get, true) => immediate + 1,
+            (Kind::Put | Kind::Get, false) => prng.range(1, u64::from(self.cfg.max_len)),
+        };
+        len as u32
     }
 
     fn prepare(
@@ -951,7 +980,10 @@ impl World {
                 let buf = &self.eps[id].rx_bufs[usize::from(rx.0)];
                 let len = hdr.payload_len as usize;
                 check(msg, &buf[120..120 + len], "IMMEDIATE");
-                self.eps[id].conn.rx_done(now, rx);
+                let lost = self.options.broken == Some(Broken::BufferLost);
+                if !(lost && msg % 5 == 4 && self.eps[id].node == 0) {
+                    self.eps[id].conn.rx_done(now, rx);
+                }
             }
             Some(None) if may && self.prng.chance(1, 8) => {
                 self.msgs[msg].declined = true;
@@ -1081,7 +1113,8 @@ impl World {
         if origin {
             assert!(self.msgs[msg].done.is_none(), "message {msg} ended twice");
             self.msgs[msg].done = Some(done);
-            self.nodes[node].active -= 1;
+            let to = self.msgs[msg].to;
+            self.nodes[node].active[to] -= 1;
             self.report.good += u64::from(done.status == 0);
         } else if self.msgs[msg].kind == Kind::Put {
             assert!(self.msgs[msg].sink.is_none(), "sink of {msg} ended twice");
@@ -1151,26 +1184,31 @@ impl World {
         let open: Vec<EpId> = (0..self.eps.len())
             .filter(|&i| self.eps[i].conn.cause().is_none())
             .collect();
-        if open.is_empty() {
+        let kind = self.fault_prng.index(if self.cfg.peers { 11 } else { 8 });
+        let which = self.fault_prng.next_u64() as usize;
+        let timeout = self.cfg.timeout.0;
+        let span = self.fault_prng.range(1, 3 * timeout / 2);
+        let number = self.report.faults;
+        self.report.faults += 1;
+        if open.is_empty() || self.options.skip_faults.contains(&number) {
             return;
         }
-        self.report.faults += 1;
-        let now = self.instant();
-        let id = open[self.prng.index(open.len())];
-        let kind = self.prng.index(if self.cfg.peers { 9 } else { 8 });
+        let id = open[which % open.len()];
+        let node = which % self.nodes.len();
         if self.verbose {
-            println!("{:>12} ep {id} fault {kind}", self.now);
+            let victim = match kind {
+                0..=2 | 5..=7 => self.name(id),
+                _ => format!("node {node}"),
+            };
+            self.say(&format!("FAULT f{number}: {} ({victim})", FAULTS[kind]));
         }
+        let now = self.instant();
         match kind {
             0 => self.eps[id].conn.close(now, Cause::Deleted),
             1 => self.eps[id].qp.fail_all(),
             2 => self.eps[id].conn.handle_disconnected(now),
-            3 => self.cut_until = self.now + self.prng.range(1, 2 * self.cfg.timeout.0),
-            4 => {
-                let node = self.prng.index(2);
-                let span = self.prng.range(1, self.cfg.timeout.0 * 3 / 2);
-                self.nodes[node].frozen_until = self.now + span;
-            }
+            3 => self.cut_until = self.now + span,
+            4 => self.nodes[node].frozen_until = self.now + span,
             5 => {
                 self.eps[id].qp.hung = true;
                 self.eps[id].conn.close(now, Cause::DeviceGone);
@@ -1180,10 +1218,9 @@ impl World {
                 self.eps[id].conn.handle_qp_destroyed(now);
             }
             7 => self.eps[id].conn.handle_qp_error_state(now),
-            _ => {
-                let node = self.prng.index(2);
-                self.restart(node);
-            }
+            8 => self.restart(node),
+            9 => self.reboot(node),
+            _ => self.lose_device(node, span / 4),
         }
         self.drive(id);
     }
@@ -1238,21 +1275,50 @@ impl World {
             };
             self.now = at;
             self.report.events += 1;
-            assert!(self.report.events < 5_000_000, "the run does not end");
+            assert!(self.report.events < 1_000_000, "the run does not end");
             self.dispatch(ev);
         }
         self.now = until;
     }
 
+    /// Runs until everything has settled, or for `bound`: keepalives go on for ever.
+    fn settle(&mut self, bound: u64) {
+        let until = self.now + bound;
+        let grain = self.cfg.latency + self.cfg.cq_delay + self.cfg.action_delay;
+        while self.now < until && !self.settled() {
+            let slice = (bound / 500).max(20 * grain);
+            self.run_until((self.now + slice).min(until));
+        }
+    }
+
+    /// Nothing is under way but keepalives.
+    fn settled(&self) -> bool {
+        let still = |ep: &Ep| {
+            let s = ep.conn.snapshot();
+            let open = s.rx_held + s.rx_to_post + s.ops == 0 && ep.qp.sq_empty();
+            ep.gone || (ep.conn.is_established() && open && ep.lnet_pending == 0 && !ep.running)
+        };
+        let calm = |it: &PeerBox| {
+            let s = it.peer.snapshot();
+            let busy = s.connecting + s.reconnecting + s.dying + s.accepting + s.waiting;
+            it.peer.is_idle() || busy == 0
+        };
+        self.msgs.iter().all(|m| m.done.is_some())
+            && self.eps.iter().all(still)
+            && self.peers.iter().all(calm)
+    }
+
     /// Things break.
     fn safety(&mut self) {
         if self.cfg.peers {
-            self.make_peer(0);
-            self.make_peer(1);
+            for node in 0..self.nodes.len() {
+                self.make_peers(node);
+            }
         }
         self.at(1, Ev::Connect);
-        self.at(2, Ev::Submit(0));
-        self.at(3, Ev::Submit(1));
+        for node in 0..self.nodes.len() {
+            self.at(2 + node as u64, Ev::Submit(node));
+        }
         let gap = self.jitter(self.cfg.fault_gap);
         self.at(gap, Ev::Fault);
         self.run_until(self.cfg.safety);
@@ -1265,6 +1331,7 @@ impl World {
         self.cut_until = 0;
         for node in &mut self.nodes {
             node.frozen_until = 0;
+            node.gone_until = 0;
         }
         for id in 0..self.eps.len() {
             if self.eps[id].waking {
@@ -1273,7 +1340,7 @@ impl World {
         }
         let wait = if self.cfg.peers { 2 * WAIT } else { 0 };
         let bound = 6 * self.cfg.timeout.0 + 1000 * (self.cfg.cq_delay + self.cfg.action_delay);
-        self.run_until(self.now + bound + wait);
+        self.settle(bound + wait);
         for (msg, m) in self.msgs.iter().enumerate() {
             assert!(m.done.is_some(), "message {msg} never ends: {m:?}");
         }
@@ -1317,15 +1384,15 @@ impl World {
     /// Messages that have to arrive.
     fn must_traffic(&mut self) {
         // Latencies may be a large part of a short timeout: not too many at once.
-        for _ in 0..30 {
-            for node in 0..2 {
+        for _ in 0..self.cfg.rounds {
+            for node in 0..self.nodes.len() {
                 self.submit(node, true);
             }
             let gap = self.jitter(self.cfg.submit_gap);
             self.run_until(self.now + gap);
         }
         let wait = if self.cfg.peers { WAIT } else { 0 };
-        self.run_until(self.now + 3 * self.cfg.timeout.0 + wait);
+        self.settle(3 * self.cfg.timeout.0 + wait);
         let sound = self.eps.iter().any(|ep| ep.conn.is_established());
         assert!(sound, "no connection though nothing breaks");
     }
@@ -1346,6 +1413,29 @@ impl World {
             assert_eq!(here.credits, there.granted, "{here:?} {there:?}");
             assert_eq!(here.rx_posted, ep.limits.rx_slots, "{here:?}");
             assert!(here.outstanding < ep.conn.limits().hiw || depth == 1);
+        }
+    }
+
+    /// NOOPs and attempts are bounded by what called for them.
+    fn check_bounds(&mut self) {
+        for ep in &self.eps {
+            let s = ep.conn.snapshot();
+            let life = self.now - ep.born;
+            let tunables = self.cfg.tunables(ep.node);
+            let keepalives = tunables.keepalive.map_or(0, |every| life / every.0 + 1);
+            let hiw = u64::from(ep.conn.limits().hiw);
+            let owed = u64::from(s.counters.rx_msgs) / hiw;
+            let noops = u64::from(s.counters.tx_noops);
+            self.report.noops += noops;
+            assert!(noops <= owed + keepalives + 2, "too many NOOPs: {s:?}");
+        }
+        for it in &self.peers {
+            let s = it.peer.snapshot().counters;
+            let conns = u64::from(self.cfg.nodes[it.node].conns);
+            let closed = self.eps.iter().filter(|ep| ep.node == it.node).count() as u64;
+            let calls = self.msgs.len() as u64 + closed + 1;
+            let bound = conns * (11 * calls + self.now / 1_000_000_000);
+            assert!(u64::from(s.attempts) <= bound, "too many attempts: {s:?}");
         }
     }
 
@@ -1377,7 +1467,7 @@ impl World {
         for node in &self.nodes {
             assert_eq!(node.memory.regions(), 0, "memory is left");
             assert!(node.memory.mrs.is_empty(), "keys are left");
-            assert_eq!(node.active, 0, "messages are left");
+            assert!(node.active.iter().all(|&n| n == 0), "messages are left");
         }
     }
 }
@@ -1414,11 +1504,13 @@ fn brief(action: &Action<Tx>) -> String {
 }
 
 /// Runs one seed; panics when something is wrong.
-pub fn run(seed: u64, verbose: bool) -> Report {
-    let mut world = World::new(seed, verbose);
+pub fn run(seed: u64, options: &Options) -> Report {
+    let mut world = World::new(seed, options.clone());
     world.safety();
     world.liveness();
     world.shutdown();
+    world.check_bounds();
+    world.report.nodes = world.nodes.len() as u64;
     for it in &world.peers {
         let seen = it.peer.snapshot().counters;
         world.report.attempts += u64::from(seen.attempts);
@@ -1428,20 +1520,4 @@ pub fn run(seed: u64, verbose: bool) -> Report {
         world.report.came_back += u64::from(seen.came_back);
     }
     world.report
-}
-
-/// Runs `count` seeds from `first` on and names the one that fails.
-pub fn seeds(first: u64, count: u64) -> Report {
-    let mut total = Report::default();
-    for seed in first..first + count {
-        let result = std::panic::catch_unwind(|| run(seed, false));
-        match result {
-            Ok(report) => total += report,
-            Err(panic) => {
-                eprintln!("seed {seed} fails; replay it with KOR_SIM_SEED={seed}");
-                std::panic::resume_unwind(panic);
-            }
-        }
-    }
-    total
 }
