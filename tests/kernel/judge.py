@@ -119,9 +119,10 @@ def judge_messages(msgs, bad):
     for m in msgs:
         if m.type not in TYPES:
             bad.append(f"frame {m.frame}: unknown message {m.name}")
-        # A bare "_ws.malformed" is the dissector's own length note on an IMMEDIATE whose payload
-        # it does not know how to show; the length is judged below.
-        if "[Malformed Packet" in m.malformed and m.name != "GET_REQ":
+        # Only the LNET dissector's own verdict counts. A bare "_ws.malformed" is its length note
+        # on an IMMEDIATE whose payload it cannot show (the length is judged below), and the
+        # Lustre dissector takes the payload of some portals for its own.
+        if "[Malformed Packet: LNet]" in m.malformed and m.name != "GET_REQ":
             bad.append(f"frame {m.frame}: tshark calls this {m.name} malformed")
         if m.type not in (0xC0, 0xC1) and m.frame_nob() != m.nob:
             bad.append(f"frame {m.frame}: {m.name} of {m.frame_nob()} bytes says nob {m.nob}")
