@@ -16,7 +16,8 @@ has_conns() { [ "$(conns)" = "$1" ]; }
 ping_works() { si ping "$PEER_NID" timeout_ms=5000 >/dev/null; }
 ping_must_work() { ping_works || fail "no ping: $1"; }
 
-load_lnd timeout=10 conns_per_peer=3 keepalive=1
+# The connect timeout is a quarter of it.
+load_lnd timeout=$((20 * SLOW)) conns_per_peer=3 keepalive=1
 run si net add o2ib0 "if=$NETDEV"
 sync_point up
 
