@@ -61,8 +61,10 @@ evil: check-kdir
 
 install: check-kdir check-lnet
 	@$(if $(LNET),:,echo 'make: error: install needs LNET=<built Lustre tree>: a module built for the LNet stand-in is of no use on a real node' >&2; exit 1)
-	@test -e $(OUT)/ko2iblnd.ko || { echo 'make: error: no $(OUT)/ko2iblnd.ko: run make with the same arguments first' >&2; exit 1; }
-	@$(call kbuild,$(CURDIR),$(OUT)/ko2iblnd,modules_install,$(knobs) INSTALL_MOD_DIR=updates/kernel/net/lustre)
+	@$(in-root) scripts/install-module install $(KDIR) $(OUT)/ko2iblnd.ko
+
+uninstall: check-kdir
+	@$(in-root) scripts/install-module uninstall $(KDIR)
 
 clippy: check-kdir
 	@mkdir -p $(OUT)/clippy
@@ -80,6 +82,12 @@ test-fast:
 test-lnet:
 	@$(if $(LNET),scripts/test-lnet $(LNET),echo 'make: error: test-lnet needs LNET=<built Lustre tree>' >&2; exit 1)
 
+prove:
+	@scripts/prove
+
+fuzz:
+	@scripts/prove fuzz
+
 um-kernel:
 	@scripts/build-kernel um
 
@@ -92,12 +100,16 @@ help:
 #: make                    build ko2iblnd.ko against the running kernel and the LNet stand-in
 #: make KDIR=TREE          against another kernel tree; it must have Rust metadata
 #: make LNET=TREE          for real LNet: a built Lustre tree
-#: make install LNET=TREE  install that module
+#: make install LNET=TREE  install that module, preferred to the C driver's
+#: make uninstall          take it away; the C driver's is back
 #:
 #: make demo               two User-mode Linux nodes exchange LNet messages over RDMA
 #: make demo KERNEL=stock  the same on Debian's own kernel under QEMU
 #: make test               all tests; make test-fast: those for every few minutes
 #: make test-lnet LNET=TREE  with real LNet, on the kernel that the tree was built for
+#:
+#: make prove              the long proofs of the protocol engine, with their figures
+#: make fuzz               libFuzzer on the parsers and the engine
 #:
 #: make um-kernel          make the UML kernel that the tests use, print its path
 #: make clippy             clippy over the module
@@ -106,5 +118,5 @@ help:
 #: V=1 shows commands; KOR_JOBS is the number of parallel jobs.
 #: Documentation/testing.md says more.
 
-.PHONY: all modules standin evil install clippy demo test test-fast test-lnet um-kernel clean help \
+.PHONY: all modules standin evil install uninstall clippy demo test test-fast test-lnet prove fuzz um-kernel clean help \
 	check-kdir check-lnet

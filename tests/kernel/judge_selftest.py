@@ -68,7 +68,7 @@ def main():
         if got != want:
             failed += 1
             print(f"judge_selftest: {name}: judge.py exits {got}, not {want}")
-    print(f"judge_selftest: {len(cases) - failed} passed, {failed} failed")
+    print(f"{len(cases) - failed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 
 
