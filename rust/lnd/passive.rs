@@ -78,7 +78,7 @@ impl Worker<'_> {
         Event::ConnReq.count();
         let (_, from) = id.addrs();
         let judged = self
-            .judge(tag, from.port(), data)
+            .judge(tag, &from, data)
             .and_then(|(ni, req)| self.ask_peer(&ni, req));
         match judged {
             Ok(admitted) => self.accept(id, &from, admitted),
@@ -90,12 +90,13 @@ impl Worker<'_> {
     fn judge(
         &self,
         tag: u64,
-        port: u16,
+        from: &SockAddr,
         data: &[u8],
     ) -> core::result::Result<(Arc<Ni>, ConnReq), Refusal> {
         let privileged = Params::read().require_privileged_port != 0;
-        let screened = screen(data, port, privileged)?;
+        let screened = screen(data, from.port(), privileged)?;
         stats::received(MsgType::ConnReq, CONN_MSG_SIZE as u32);
+        let screened = screened.verify_source(from.ipv4().map(u32::from_be_bytes))?;
         let nid = screened.dst();
         let ni = self.driver.ni_by_nid(nid);
         let Some(ni) = ni else {
@@ -251,6 +252,7 @@ impl Worker<'_> {
 fn refuse(id: &CmId, from: &SockAddr, refusal: &Refusal) {
     Event::ConnReqRejected.count();
     match refusal.cause {
+        RefuseCause::Forged { .. } => Event::ConnReqForged.count(),
         RefuseCause::Port { .. } => Event::ConnReqPort.count(),
         RefuseCause::NotReady { .. } => Event::ConnReqEarly.count(),
         RefuseCause::NoResources => Event::ConnReqNoResources.count(),

@@ -114,6 +114,8 @@ counters! {
         ConnReqBad = "connreq_bad",
         /// Connection requests from a port that is not privileged.
         ConnReqPort = "connreq_unprivileged_port",
+        /// Connection requests with the NID of another node.
+        ConnReqForged = "connreq_forged",
         /// Connection requests before the NI was ready.
         ConnReqEarly = "connreq_early",
         /// Connection requests that mean another incarnation, of us or of the requester.

@@ -81,6 +81,11 @@ const fn nobody(why: RejectReason) -> Reject {
 /// Why a connection request is refused. The texts are made for log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefuseCause {
+    /// The source NID is not that of the node that the request came from.
+    Forged {
+        /// The NID that it gives.
+        src: Nid,
+    },
     /// The requester's port is not privileged and `require_privileged_port` is set.
     Port {
         /// The requester's port.
@@ -149,6 +154,7 @@ pub enum RefuseCause {
 impl fmt::Display for RefuseCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Forged { src } => write!(f, "NID {src} is not the requester's"),
             Self::Port { port } => write!(f, "port {port} is not privileged"),
             Self::Parse(e) => e.fmt(f),
             Self::UnifiedMagic => f.write_str("unified LNet magic"),
@@ -189,6 +195,27 @@ impl Screened {
     /// The NID that the request is addressed to.
     pub const fn dst(&self) -> Nid {
         self.hdr.dst
+    }
+
+    /// Takes the source NID for the requester's when it is on the network that is asked for and
+    /// its address is `from`, the IPv4 address that the request came from.
+    ///
+    /// Every node connects from the address in its NID. Without this check one node could have the
+    /// connections of another closed, by a request with its NID and a new incarnation, and could
+    /// have any number of peers.
+    ///
+    /// # Errors
+    ///
+    /// The [`Refusal`] to answer with, FATAL.
+    pub fn verify_source(self, from: Option<u32>) -> Result<Self, Refusal> {
+        let src = self.hdr.src;
+        if from == Some(src.addr()) && src.net() == self.hdr.dst.net() {
+            return Ok(self);
+        }
+        Err(Refusal {
+            reject: nobody(RejectReason::Fatal),
+            cause: RefuseCause::Forged { src },
+        })
     }
 }
 

@@ -222,6 +222,10 @@ def connreq_cases(c):
     c.refused("bad checksum", p.msg(CONNREQ, p.params(), sum=0xDEAD, **good), FATAL)
     c.refused("source NID is the wildcard",
               p.msg(CONNREQ, p.params(), srcnid=2 ** 64 - 1, **good), FATAL)
+    c.refused("source NID of another node",
+              p.msg(CONNREQ, p.params(), srcnid=nid("10.77.77.77"), **good), FATAL)
+    c.refused("source NID on another network",
+              p.msg(CONNREQ, p.params(), srcnid=p.src | 1 << 32, **good), FATAL)
     c.refused("unknown type", p.msg(0xE0, p.params(), **good), FATAL)
     c.refused("a NOOP", p.msg(NOOP, p.params(), **good), FATAL)
     c.refused("a CONNACK", p.msg(CONNACK, p.params(), **good), FATAL)

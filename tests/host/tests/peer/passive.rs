@@ -67,6 +67,27 @@ fn ask(private: &[u8]) -> Result<ConnReq, Refusal> {
     admit(&screen(private, PORT, true)?, Target::Ni(&ni()))
 }
 
+#[test]
+fn a_request_with_the_nid_of_another_node_is_refused() {
+    let screened = |src| {
+        let hdr = Header {
+            src,
+            ..header(Version::V2)
+        };
+        let private = bytes(&hdr, &BodyOut::ConnReq(params()));
+        screen(&private, PORT, true).unwrap()
+    };
+    let from = Some(THEM.addr());
+    assert_eq!(screened(THEM).verify_source(from).map(|s| s.dst()), Ok(US));
+    let other_addr = Nid::o2ib(THEM.net_num(), THEM.addr() ^ 1);
+    let other_net = Nid::o2ib(THEM.net_num() ^ 1, THEM.addr());
+    for (src, from) in [(other_addr, from), (other_net, from), (THEM, None)] {
+        let refusal = screened(src).verify_source(from).unwrap_err();
+        assert_eq!(refusal.reject, nobody(RejectReason::Fatal));
+        assert_eq!(refusal.cause, RefuseCause::Forged { src });
+    }
+}
+
 fn refused(result: Result<ConnReq, Refusal>) -> Refusal {
     result.expect_err("must be refused")
 }
