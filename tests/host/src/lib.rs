@@ -5,6 +5,7 @@
 //! The module crate declares the same modules at its root, so a path such as `crate::wire::Nid`
 //! means the same thing in both.
 
+pub mod corpus;
 pub mod prng;
 pub mod sim;
 

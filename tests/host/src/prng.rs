@@ -6,16 +6,33 @@
 #[derive(Clone, Debug)]
 pub struct Prng {
     state: u64,
+    /// What is used first, a byte for a number, last one first.
+    bytes: Vec<u8>,
 }
 
 impl Prng {
     /// A generator whose sequence `seed` determines.
     pub const fn new(seed: u64) -> Self {
-        Self { state: seed }
+        Self {
+            state: seed,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// A generator that draws its first numbers from `bytes`, one byte each, so that a fuzzer
+    /// can decide what happens.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        Self {
+            state: 0,
+            bytes: bytes.iter().rev().copied().collect(),
+        }
     }
 
     /// The next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
+        if let Some(byte) = self.bytes.pop() {
+            return u64::from(byte) * 0x0101_0101_0101_0101;
+        }
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

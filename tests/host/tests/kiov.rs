@@ -83,7 +83,7 @@ fn no_vector_has_no_slices() {
 
 /// LU-15851: the vector may be far longer than any limit on what is sent.
 #[test]
-fn long_vector_short_slice() {
+fn lu_15851_long_vector_short_slice() {
     let v = vector(&vec![(0, PAGE); 10_000]);
     let offset = 4321 * PAGE + 1234;
     let k = kiov(&v, offset, 1 << 20);

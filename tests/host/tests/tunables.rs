@@ -226,7 +226,7 @@ fn zero_for_each_module_parameter() {
 }
 
 #[test]
-fn zero_for_each_tunable_means_the_default() {
+fn lu_13662_lu_16145_zero_for_each_tunable_means_the_default() {
     let all_zero = O2ib::default();
     let r = with_o2ib(all_zero);
     let want = O2ib {
@@ -336,7 +336,7 @@ fn in_range(r: &Resolved) {
 
 /// LU-16460, LU-17621: -1, 0, 1, 127, 128, 2^32+1 for every attribute.
 #[test]
-fn netlink_ranges() {
+fn lu_16460_lu_17621_netlink_ranges() {
     let values = [-1, 0, 1, 127, 128, (1 << 32) + 1];
     let ok = |attr: u32| -> Vec<bool> {
         values
@@ -424,7 +424,7 @@ fn captured_values_fit_their_width() {
 }
 
 #[test]
-fn values_that_change_while_an_ni_is_up() {
+fn lu_13510_lu_18566_values_that_change_while_an_ni_is_up() {
     assert_eq!(timeout(0, 0), 1);
     assert_eq!(timeout(20, 49), 20);
     assert_eq!(timeout(-5, 49), 49);

@@ -236,8 +236,8 @@ fn nonsense(b: &mut Bench, prng: &mut Prng) {
     b.pump();
 }
 
-fn run(seed: u64) -> (usize, bool) {
-    let mut prng = Prng::new(seed);
+/// One schedule, also for the fuzzer. How many messages ended, and whether the connection lived.
+pub(crate) fn schedule(mut prng: Prng) -> (usize, bool) {
     let mut t = tunables([1, 2, 4, 8][prng.index(4)]);
     t.concurrent_sends = prng.range(1, 9) as u16;
     let mut b = Bench::connecting(Role::Passive, &t);
@@ -324,7 +324,7 @@ fn anything_may_come() {
     };
     let (mut ends, mut alive) = (0, 0);
     for seed in first..first + 20_000 {
-        let result = std::panic::catch_unwind(|| run(seed));
+        let result = std::panic::catch_unwind(|| schedule(Prng::new(seed)));
         match result {
             Ok((n, open)) => {
                 ends += n;

@@ -8,6 +8,8 @@ mod chain;
 mod common;
 mod credits;
 mod exchanges;
+mod fuzz;
+mod history;
 mod hostile;
 mod limits;
 mod small;

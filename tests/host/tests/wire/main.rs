@@ -4,6 +4,7 @@
 //! and properties over random messages.
 
 mod capture;
+mod fuzz;
 mod golden;
 mod invalid;
 mod props;

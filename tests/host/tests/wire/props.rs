@@ -159,7 +159,7 @@ fn with_message<R>(
 }
 
 /// Whatever parses can be emitted, and what is emitted parses to the same: it is stable.
-fn assert_stable(bytes: &[u8]) {
+pub(crate) fn assert_stable(bytes: &[u8]) {
     let Ok(msg) = Message::parse(bytes) else {
         return;
     };
