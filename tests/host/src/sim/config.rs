@@ -99,7 +99,7 @@ impl NodeConfig {
 
 impl Config {
     pub(super) fn new(prng: &mut Prng, options: &Options) -> Self {
-        let large = prng.chance(1, 40);
+        let large = prng.chance(1, 300);
         let version = match prng.chance(1, 10) {
             true => Version::V1,
             false => Version::V2,
@@ -118,7 +118,7 @@ impl Config {
         let safety = timeout / 2 + prng.range(0, timeout);
         let messages = match large {
             true => 200,
-            false => pick(prng, &[4, 8, 16]),
+            false => pick(prng, &[3, 6, 12]),
         };
         let mut config = Self {
             nodes: Vec::new(),
@@ -134,8 +134,8 @@ impl Config {
             safety,
             fault_gap: pick(prng, &[timeout / 20, timeout / 4, timeout]),
             post_fault: pick(prng, &[0, 0, 5000, 500]),
-            rounds: if large { 30 } else { 3 },
-            max_len: if large { 40_000 } else { 9_000 },
+            rounds: if large { 30 } else { 2 },
+            max_len: if large { 40_000 } else { 6_000 },
             peers,
         };
         for _ in 0..count {
