@@ -21,7 +21,9 @@ use super::{
     send,
     stats::{
         self,
-        Event, //
+        Counted,
+        Event,
+        Live, //
     },
     table::Key,
     tunables,
@@ -81,7 +83,10 @@ use kernel::{
         RBTree,
         RBTreeNode, //
     },
-    sync::Arc, //
+    sync::{
+        atomic::Relaxed,
+        Arc, //
+    }, //
 };
 
 /// How long the CM is asked to resolve an address, again and again. When the neighbour answers
@@ -166,12 +171,55 @@ pub(super) enum Purpose {
     Passive,
 }
 
+/// Accepted connections that are not established, of all peers together. Each has a QP, a CQ and
+/// receive buffers, for nothing that the requester has but a packet, until the connect timeout. A
+/// requester that means it answers in a round trip, so there are few at a time even when all
+/// clients of a server come at once. Who is refused comes again.
+const MAX_PENDING: u64 = 1024;
+
+/// As [`MAX_PENDING`], of one peer: lets no node use up what is there for all. The configuration
+/// that goes with Lustre has up to 4 connections per peer, which are started together.
+const MAX_PENDING_OF_PEER: u32 = 32;
+
+/// Counts a connection that was accepted and is not established.
+pub(super) struct Pending {
+    peer: Arc<Peer>,
+    _live: Counted,
+}
+
+impl Pending {
+    /// Whether there is room for one more, of any peer. Only this thread counts.
+    pub(super) fn is_room() -> bool {
+        Live::Pending.get() < MAX_PENDING
+    }
+
+    /// Counts one more of `peer`, unless it has too many.
+    pub(super) fn new(peer: &Arc<Peer>) -> Option<Self> {
+        if peer.pending.load(Relaxed) >= MAX_PENDING_OF_PEER {
+            return None;
+        }
+        peer.pending.fetch_add(1, Relaxed);
+        Some(Self {
+            peer: peer.clone(),
+            _live: Live::Pending.hold(),
+        })
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.peer.pending.fetch_sub(1, Relaxed);
+    }
+}
+
 /// A CM id with what belongs to it.
 pub(super) struct Link {
     /// Dropped before the peer, because a callback may still run.
     pub(super) id: CmId,
     pub(super) purpose: Purpose,
     pub(super) conn: Option<Arc<Conn>>,
+    /// Of [`Purpose::Passive`], until it is established.
+    pub(super) pending: Option<Pending>,
     pub(super) peer: Arc<Peer>,
 }
 
@@ -343,6 +391,7 @@ impl<'a> Worker<'a> {
             id,
             purpose: Purpose::Active(plan),
             conn: None,
+            pending: None,
             peer: peer.clone(),
         };
         // If this fails the id is destroyed, which waits for its callbacks.
@@ -595,9 +644,15 @@ impl<'a> Worker<'a> {
 
     /// Handles an event of a connection that the peer asked for.
     fn passive_event(&mut self, tag: u64, kind: &CmEventKind) {
-        let Some(conn) = self.links.get(&tag).and_then(|link| link.conn.clone()) else {
+        let Some(link) = self.links.get_mut(&tag) else {
             return Event::CmUnexpected.count();
         };
+        let Some(conn) = link.conn.clone() else {
+            return Event::CmUnexpected.count();
+        };
+        if matches!(kind, CmEventKind::Established) {
+            link.pending = None;
+        }
         conn.drive(|engine, now| match kind {
             CmEventKind::Established => engine.handle_established(now, None),
             CmEventKind::Disconnected => engine.handle_disconnected(now),

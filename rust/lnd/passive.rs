@@ -10,6 +10,7 @@ use super::{
         conn_param,
         make_conn,
         Link,
+        Pending,
         Purpose,
         Wanted,
         Worker, //
@@ -69,6 +70,7 @@ struct Admitted {
     req: ConnReq,
     offer: Offer,
     key: Key,
+    pending: Pending,
 }
 
 impl Worker<'_> {
@@ -126,11 +128,22 @@ impl Worker<'_> {
             reject: ni.info().reject(req.version, RejectReason::NoResources),
             cause: RefuseCause::NoResources,
         };
+        let too_many = Refusal {
+            cause: RefuseCause::TooManyPending,
+            ..no_resources
+        };
         // First, because a peer that is made and hears of nothing would stay for ever.
+        if !Pending::is_room() {
+            return Err(too_many);
+        }
         let key = self.driver.conns.reserve().map_err(|_| no_resources)?;
         let Ok(peer) = ni.peers.get_or_create(ni, req.peer) else {
             drop(self.driver.conns.remove(key));
             return Err(no_resources);
+        };
+        let Some(pending) = Pending::new(&peer) else {
+            drop(self.driver.conns.remove(key));
+            return Err(too_many);
         };
         let verdict = {
             let mut inner = peer.inner.lock();
@@ -142,6 +155,7 @@ impl Worker<'_> {
                 req,
                 offer,
                 key,
+                pending,
             }),
             Verdict::Reject(refusal) => {
                 drop(self.driver.conns.remove(key));
@@ -159,6 +173,7 @@ impl Worker<'_> {
             req,
             offer,
             key,
+            pending,
         } = admitted;
         let tag = self.driver.next_tag();
         id.set_tag(tag);
@@ -189,6 +204,7 @@ impl Worker<'_> {
             id,
             purpose: Purpose::Passive,
             conn: Some(conn.clone()),
+            pending: Some(pending),
             peer: peer.clone(),
         };
         let linked = RBTreeNode::new(tag, link, GFP_KERNEL).map(|node| self.links.insert(node));
@@ -255,6 +271,7 @@ fn refuse(id: &CmId, from: &SockAddr, refusal: &Refusal) {
         RefuseCause::Forged { .. } => Event::ConnReqForged.count(),
         RefuseCause::Port { .. } => Event::ConnReqPort.count(),
         RefuseCause::NotReady { .. } => Event::ConnReqEarly.count(),
+        RefuseCause::TooManyPending => Event::ConnReqPending.count(),
         RefuseCause::NoResources => Event::ConnReqNoResources.count(),
         RefuseCause::StaleDst { .. } | RefuseCause::StaleSrc { .. } => {
             Event::ConnReqStale.count();

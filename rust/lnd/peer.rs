@@ -43,6 +43,7 @@ use kernel::{
         RBTreeNode, //
     },
     sync::{
+        atomic::Atomic,
         Arc,
         SpinLock, //
     }, //
@@ -58,6 +59,8 @@ pub(crate) struct Peer {
     pub(crate) ni: Arc<Ni>,
     #[pin]
     pub(crate) inner: SpinLock<PeerInner>,
+    /// Connections of it that were accepted and are not established. Only connd counts.
+    pub(super) pending: Atomic<u32>,
     #[pin]
     links: ListLinks<0>,
     #[pin]
@@ -121,6 +124,7 @@ impl Peer {
                 nid,
                 ni: ni.clone(),
                 inner <- new_spinlock!(PeerInner { engine, conns }, "ko2iblnd::Peer"),
+                pending: Atomic::new(0),
                 links <- ListLinks::new(),
                 tracker <- AtomicTracker::new(),
                 _live: Live::Peers.hold(),

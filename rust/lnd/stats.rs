@@ -122,6 +122,8 @@ counters! {
         ConnReqStale = "connreq_stale",
         /// Connection requests that crossed one of ours, which goes on.
         ConnReqRace = "connreq_race",
+        /// Connection requests that came while too many accepted ones waited to be established.
+        ConnReqPending = "connreq_pending",
         /// Connection requests for which there was no memory or no queue pair.
         ConnReqNoResources = "connreq_no_resources",
         /// Resources of a connection lowered because the device had too few.
@@ -157,6 +159,8 @@ counters! {
         Peers = "peers",
         /// Connection objects.
         Conns = "conns",
+        /// Connections that were accepted and are not established.
+        Pending = "pending",
         /// Transmit descriptors, idle ones in pools included.
         Txs = "txs",
         /// Transmit descriptors in use.

@@ -147,6 +147,8 @@ pub enum RefuseCause {
     },
     /// We are connecting to the requester, and its request gives way.
     Race,
+    /// Too many accepted connections wait for their requester, to whom it is time to answer.
+    TooManyPending,
     /// No room for another connection of this peer, or the peer is being deleted.
     NoResources,
 }
@@ -169,6 +171,7 @@ impl fmt::Display for RefuseCause {
             Self::MsgSize { asked } => write!(f, "messages of {asked} bytes, limit {MSG_SIZE}"),
             Self::StaleSrc { found } => write!(f, "peer restarted, incarnation {found}"),
             Self::Race => f.write_str("connection race"),
+            Self::TooManyPending => f.write_str("too many connections wait to be established"),
             Self::NoResources => f.write_str("no resources"),
         }
     }
