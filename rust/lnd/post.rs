@@ -95,16 +95,17 @@ fn post_one(inner: &mut ConnInner, post: &Post) -> Result<(), PostError> {
                 payload,
                 cksum,
             };
-            add_send(inner, wr, signal, &message)?;
-            let result = post_sends(inner);
-            if let Some(op) = op.filter(|_| reg) {
-                // The registration is the first of the chain.
-                let taken = result.map_or_else(|e| e.accepted > 0, |()| true);
-                if let Some(tx) = inner.engine.tx_mut(op).filter(|_| taken) {
+            let sent = add_send(inner, wr, signal, &message)?;
+            if let (Some(op), QpSlot::Live(_)) = (op.filter(|_| reg), &inner.qp) {
+                // Also when the device then says that it took nothing: an MR whose state is
+                // not sure must not come back to its pool.
+                if let Some(tx) = inner.engine.tx_mut(op) {
                     tx.set_exposed();
                 }
             }
-            result
+            post_sends(inner)?;
+            stats::sent(msg.kind(), sent);
+            Ok(())
         }
         Post::Writes {
             wr,
@@ -193,13 +194,13 @@ struct Outgoing<'a> {
     cksum: bool,
 }
 
-/// Writes a message into its buffer and puts its SEND into the chain.
+/// Writes a message into its buffer and puts its SEND into the chain. The result is its length.
 fn add_send(
     inner: &mut ConnInner,
     wr: WrId,
     signal: bool,
     out: &Outgoing<'_>,
-) -> Result<(), PostError> {
+) -> Result<u32, PostError> {
     let lkey = inner.lkey;
     let slot = inner
         .slots
@@ -222,7 +223,7 @@ fn add_send(
     let header = slot.send_sge(emitted.len as u32, lkey);
     let flags = SendFlags { signaled: signal };
     // Fits: a message is at most 4 KiB long.
-    stats::sent(out.msg.kind(), (emitted.len as u32).saturating_add(payload));
+    let len = (emitted.len as u32).saturating_add(payload);
     let added = match tx {
         None => inner.sends.send(wr.to_raw(), flags, &[header]),
         Some(tx) => {
@@ -230,7 +231,8 @@ fn add_send(
             inner.sends.send(wr.to_raw(), flags, &[header, payload])
         }
     };
-    added.map_err(|e| failed(e.into()))
+    added.map_err(|e| failed(e.into()))?;
+    Ok(len)
 }
 
 /// RDMA WRITEs to be posted.
@@ -241,17 +243,32 @@ struct Writes {
     count: u16,
 }
 
-/// Posts the next WRITEs of an operation, as many at a time as a chain holds.
+/// Posts the next WRITEs of an operation.
 fn post_writes(
     inner: &mut ConnInner,
     wr: WrId,
     signal: bool,
     writes: &Writes,
 ) -> Result<(), PostError> {
+    let mut accepted = 0u32;
+    // Whatever fails, the device has the chains before.
+    post_chains(inner, wr, signal, writes, &mut accepted).map_err(|e| PostError {
+        errno: e.errno,
+        accepted: accepted.saturating_add(e.accepted),
+    })
+}
+
+/// Posts WRITEs, as many at a time as a chain holds. Adds those of whole chains to `accepted`.
+fn post_chains(
+    inner: &mut ConnInner,
+    wr: WrId,
+    signal: bool,
+    writes: &Writes,
+    accepted: &mut u32,
+) -> Result<(), PostError> {
     let lkey = inner.lkey;
     let bufs = inner.rx.clone().ok_or(failed(EINVAL))?;
     let mut left = writes.count;
-    let mut accepted = 0u32;
     inner.sends.clear();
     while left > 0 {
         left -= 1;
@@ -276,11 +293,8 @@ fn post_writes(
         added?;
         if full || left == 0 {
             let chain = inner.sends.len() as u32;
-            post_sends(inner).map_err(|e| PostError {
-                errno: e.errno,
-                accepted: accepted.saturating_add(e.accepted),
-            })?;
-            accepted = accepted.saturating_add(chain);
+            post_sends(inner)?;
+            *accepted = accepted.saturating_add(chain);
         }
     }
     Ok(())

@@ -255,7 +255,8 @@ impl Tx {
         }
     }
 
-    /// The device has taken the registration.
+    /// The registration is about to be given to the device, which may say that it did not take it
+    /// and be wrong.
     pub(crate) fn set_exposed(&mut self) {
         self.data = match core::mem::replace(&mut self.data, Data::Nothing) {
             Data::Sink(mr) => Data::Exposed(mr.posted()),
@@ -277,8 +278,8 @@ impl Tx {
             Data::Nothing => return,
             Data::Source(sg) => sg.unmap(),
             Data::Sink(mr) => {
-                // SAFETY: Whoever posts a registration that the device takes calls `set_exposed`
-                // under the same lock, so none was taken.
+                // SAFETY: Whoever posts a registration calls `set_exposed` first, under the same
+                // lock, so none was posted.
                 let (mr, sg) = unsafe { mr.cancel() };
                 self.put_mr(mr);
                 sg.unmap()
