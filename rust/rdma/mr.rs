@@ -159,7 +159,7 @@ impl Mr<Mapped> {
         self.region.raw.as_ptr()
     }
 
-    /// To be called when the device has taken the registration, however it ends.
+    /// To be called when the registration is given to the device, however that ends.
     pub(crate) fn posted(self) -> Mr<Posted> {
         Mr {
             region: self.region,
@@ -171,8 +171,7 @@ impl Mr<Mapped> {
     ///
     /// # Safety
     ///
-    /// No registration of the region was posted since it was mapped, or the device did not take
-    /// it.
+    /// No registration of the region was given to the device since it was mapped.
     pub(crate) unsafe fn cancel(self) -> (Mr<Free>, DmaSg<FromDevice>) {
         // INVARIANT: The key never became valid, by the contract of this function.
         let mr = Mr {
@@ -206,6 +205,11 @@ impl Mr<Posted> {
     /// Ends the peer's access, whatever the state, and takes the memory back. Sleeps.
     ///
     /// Requests that name the region must be over: the QP is drained or gone.
+    ///
+    /// `ib_dereg_mr` can return an error; then the memory comes back although the peer may still
+    /// be able to write it, with a line in the log. No provider fails so for a region of a kernel
+    /// user, whose memory is not pinned by it. To keep the memory for ever would keep LNet's
+    /// message, and with it the NI, for ever.
     pub(crate) fn dereg(self) -> DmaSg<FromDevice> {
         drop(self.region);
         self.state.sg
