@@ -89,13 +89,13 @@ pub(crate) struct Hca {
 }
 
 impl Hca {
+    /// # Errors
+    ///
+    /// EOPNOTSUPP for a device without memory management extensions; ENOMEM, and what the provider
+    /// returns.
     fn new(driver: &Driver, device: Arc<Device>, port: u32, mrs_per_cpt: u32) -> Result<Arc<Self>> {
         let caps = device.caps();
         if !caps.fast_reg {
-            pr_err!(
-                "{}: device has no memory management extensions\n",
-                device.name()
-            );
             return Err(EOPNOTSUPP.to_error());
         }
         let pd = Pd::new(&device)?;
@@ -187,6 +187,8 @@ pub(crate) struct Dev {
     listener: Mutex<Option<Listener>>,
     #[pin]
     hca: SpinLock<Option<Arc<Hca>>>,
+    /// The log has why the device cannot be used.
+    said: Atomic<bool>,
     _live: Counted,
 }
 
@@ -212,6 +214,7 @@ impl Dev {
                 tag: driver.next_tag(),
                 listener <- new_mutex!(None, "ko2iblnd::Dev::listener"),
                 hca <- new_spinlock!(None, "ko2iblnd::Dev::hca"),
+                said: Atomic::new(false),
                 _live: Live::Devs.hold(),
             }? Error),
             GFP_KERNEL,
@@ -231,7 +234,9 @@ impl Dev {
         id.set_reuseaddr(true)?;
         id.bind(&SockAddr::v4(self.addr.to_be_bytes(), service))?;
         let device = id.device()?.ok_or(ENODEV)?;
-        let hca = Hca::new(driver, device, id.port(), self.mrs_per_cpt)?;
+        let hca = Hca::new(driver, device.clone(), id.port(), self.mrs_per_cpt);
+        let hca = hca.inspect_err(|e| self.say_once(&device, *e))?;
+        drop(device);
         let listener = id.listen()?;
         // As long as this is held the device cannot go unnoticed.
         let devices = driver.devices.lock();
@@ -240,9 +245,30 @@ impl Dev {
         }
         *self.listener.lock() = Some(listener);
         let none = self.hca.lock().replace(hca);
+        self.said.store(false, Relaxed);
         drop(devices);
         drop(none);
         Ok(())
+    }
+
+    /// Why `device` cannot be used; once, because it is tried again every second.
+    fn say_once(&self, device: &Device, error: Error) {
+        if self.said.xchg(true, Relaxed) {
+            return;
+        }
+        match error == EOPNOTSUPP.to_error() {
+            true => pr_err!(
+                "{}: device {} has no memory management extensions\n",
+                self.name(),
+                device.name()
+            ),
+            false => pr_err!(
+                "{}: device {} cannot be used: {:?}\n",
+                self.name(),
+                device.name(),
+                error
+            ),
+        }
     }
 
     /// The device `id` is being removed: if it is ours, lets go of it. What is left of it goes
