@@ -189,8 +189,8 @@ impl Limits {
     }
 
     /// The next smaller limits to try when the QP could not be created for lack of memory: the
-    /// send queue down to its floor, then SGEs, then the queue depth by one. `None` when there is
-    /// nothing left to lower.
+    /// send queue down to its floor, then SGEs, then the queue depth, each by half. `None` when
+    /// there is nothing left to lower.
     pub fn lowered(&self) -> Option<Self> {
         let mut size = self.size();
         let floor = sq_floor(size.depth);
@@ -199,7 +199,7 @@ impl Limits {
         } else if self.max_send_sge > MIN_SEND_SGE {
             size.sge = (self.max_send_sge / 2).max(MIN_SEND_SGE);
         } else if size.depth > min_depth(size.version) {
-            size.depth = size.depth.saturating_sub(1);
+            size.depth = (size.depth / 2).max(min_depth(size.version));
             size.sq_cap = sq_floor(size.depth);
         } else {
             return None;
