@@ -222,9 +222,25 @@ impl Ni {
     ///
     /// ENOMEM; ENETDOWN when the device is gone.
     pub(crate) fn tx(&self, nid: Nid) -> Result<KBox<Tx>> {
+        self.pool(nid)?.get(&self.dev)
+    }
+
+    /// A transmit descriptor to serve a request of `nid`.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Ni::tx`]; ENOMEM also when too many requests are served at a time.
+    pub(crate) fn tx_to_serve(&self, nid: Nid) -> Result<KBox<Tx>> {
+        let tx = self.pool(nid)?.get_to_serve(&self.dev);
+        tx.inspect_err(|e| {
+            crate::warn_ratelimited!("{}: request cannot be served: {:?}\n", nid, e);
+        })
+    }
+
+    fn pool(&self, nid: Nid) -> Result<&Arc<TxPool>> {
         let cpt = self.cpt_of(nid).0 as usize;
         let pool = self.pools.get(cpt).or_else(|| self.pools.first());
-        pool.ok_or(ENOMEM)?.get(&self.dev)
+        pool.ok_or(ENOMEM)
     }
 
     /// Undoes what a descriptor holds but its messages, and returns it to its pool.

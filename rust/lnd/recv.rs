@@ -98,7 +98,7 @@ fn put(conn: &Arc<Conn>, rx: RxId, msg: Option<Message>) {
         return end_received(msg, Ok(()));
     }
     let ni = &conn.peer.ni;
-    let mapped = ni.tx(conn.peer.nid).and_then(|mut tx| {
+    let mapped = ni.tx_to_serve(conn.peer.nid).and_then(|mut tx| {
         let sink = tx.map_sink(msg.sink());
         match sink {
             Ok(sink) => Ok((tx, sink)),
@@ -136,15 +136,15 @@ fn get(conn: &Arc<Conn>, rx: RxId, msg: Option<Message>, desc: DescLoc, bytes: &
         return end_received(msg, Ok(()));
     }
     let ni = &conn.peer.ni;
-    let mapped = ni
-        .tx(conn.peer.nid)
-        .and_then(|mut tx| match tx.map_source(msg.source()) {
-            Ok(()) => Ok(tx),
-            Err(e) => {
-                ni.release(tx);
-                Err(e)
-            }
-        });
+    let mapped =
+        ni.tx_to_serve(conn.peer.nid)
+            .and_then(|mut tx| match tx.map_source(msg.source()) {
+                Ok(()) => Ok(tx),
+                Err(e) => {
+                    ni.release(tx);
+                    Err(e)
+                }
+            });
     match mapped {
         Ok(mut tx) => {
             tx.start_writes(len);

@@ -86,6 +86,8 @@ counters! {
         PostError = "post_error",
         /// `lnd_send` had no transmit descriptor.
         NoTx = "no_tx",
+        /// `lnd_recv` had no transmit descriptor because too many requests of peers were served.
+        TooManyServed = "too_many_served",
         /// `lnd_send` or `lnd_recv` could not map or register memory.
         MapFailed = "map_failed",
         /// `lnd_send` could not make the reply message of a GET.

@@ -51,6 +51,10 @@ use kernel::{
     new_spinlock,
     prelude::*,
     sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
         Arc,
         SpinLock, //
     }, //
@@ -100,7 +104,7 @@ pub(crate) struct Tx {
     hca: Arc<Hca>,
     cpt: Cpt,
     /// While it is out of its pool: where it goes back to.
-    home: Option<(Arc<TxPool>, Counted)>,
+    home: Option<(Arc<TxPool>, Counted, Option<Served>)>,
     _live: Counted,
 }
 
@@ -297,6 +301,22 @@ impl Tx {
     }
 }
 
+/// Descriptors that may serve requests of peers at a time, as a multiple of what their pool keeps.
+///
+/// LNet limits what it sends itself, for which `ntx` is made. Requests of peers are limited only by
+/// the queue depth of each connection, and there can be any number of connections. A few times
+/// `ntx` leaves room for bursts and puts an end to what peers can make this node allocate.
+const MAX_SERVED: u32 = 4;
+
+/// Counts a descriptor that serves a request of a peer.
+struct Served(Arc<TxPool>);
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.0.served.fetch_sub(1, Relaxed);
+    }
+}
+
 /// Idle descriptors of one NI and CPT.
 ///
 /// It grows when it is empty and keeps what fits its limit. An idle descriptor does not refer to
@@ -305,6 +325,10 @@ impl Tx {
 pub(crate) struct TxPool {
     cpt: Cpt,
     node: Node,
+    /// Idle descriptors that it keeps.
+    limit: u32,
+    /// Descriptors that serve requests of peers.
+    served: Atomic<u32>,
     #[pin]
     idle: SpinLock<KVec<KBox<Tx>>>,
 }
@@ -322,6 +346,8 @@ impl TxPool {
             pin_init!(Self {
                 cpt,
                 node,
+                limit,
+                served: Atomic::new(0),
                 idle <- new_spinlock!(idle, "ko2iblnd::TxPool"),
             }),
             GFP_KERNEL,
@@ -359,6 +385,25 @@ impl TxPool {
     ///
     /// ENOMEM, EIO; ENETDOWN without a device.
     pub(crate) fn get(self: &Arc<Self>, dev: &Dev) -> Result<KBox<Tx>> {
+        self.take(dev, None)
+    }
+
+    /// As [`TxPool::get`], to serve a request of a peer.
+    ///
+    /// # Errors
+    ///
+    /// As of [`TxPool::get`]; ENOMEM also when too many are served at a time.
+    pub(crate) fn get_to_serve(self: &Arc<Self>, dev: &Dev) -> Result<KBox<Tx>> {
+        let before = self.served.fetch_add(1, Relaxed);
+        let served = Served(self.clone());
+        if before >= self.limit.saturating_mul(MAX_SERVED) {
+            Event::TooManyServed.count();
+            return Err(ENOMEM);
+        }
+        self.take(dev, Some(served))
+    }
+
+    fn take(self: &Arc<Self>, dev: &Dev, served: Option<Served>) -> Result<KBox<Tx>> {
         let hca = dev.hca()?;
         loop {
             let idle = self.idle.lock().pop();
@@ -368,7 +413,7 @@ impl TxPool {
             };
             // One that was made for a device that is gone is dropped.
             if Arc::ptr_eq(&tx.hca, &hca) {
-                tx.home = Some((self.clone(), Live::TxsBusy.hold()));
+                tx.home = Some((self.clone(), Live::TxsBusy.hold(), served));
                 return Ok(tx);
             }
         }
@@ -382,7 +427,7 @@ impl TxPool {
         tx.what = None;
         let home = tx.home.take();
         match home {
-            Some((pool, _busy)) if !tx.hca.is_gone() => pool.keep(tx),
+            Some((pool, _busy, _served)) if !tx.hca.is_gone() => pool.keep(tx),
             Some(_) | None => drop(tx),
         }
     }
