@@ -66,7 +66,10 @@ fn slot(id: AttemptId) -> u8 {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut rng = Prng::new(seed);
+        Self::with(Prng::new(seed))
+    }
+
+    fn with(mut rng: Prng) -> Self {
         let now = Instant(1_000_000_000_000);
         let mut cfg = config(rng.range(0, 4) as u8);
         cfg.max_waiting = rng.range(1, 20) as u16;
@@ -108,8 +111,10 @@ impl World {
     /// The chosen connection takes the message, or not.
     fn give(&mut self, mut conn: ConnId, mut tx: Tx, mut ticket: Ticket) {
         loop {
-            assert!(self.conns[&conn].slot.is_none(), "not established");
-            let gone = self.conns[&conn].closed;
+            let found = self.conns.get(&conn);
+            assert!(found.is_none_or(|c| c.slot.is_none()), "not established");
+            // A driver that was slow to pull may find no trace of it.
+            let gone = found.is_none_or(|c| c.closed);
             let refuses = self.refusing && self.rng.chance(1, 4);
             if !gone && !refuses {
                 return self.end(&tx);
@@ -417,6 +422,15 @@ impl Conn {
             asked: false,
         }
     }
+}
+
+/// One schedule that a fuzzer decides, until it has nothing more to say.
+pub(crate) fn schedule(input: &[u8]) {
+    let mut world = World::with(Prng::from_bytes(input));
+    for _ in 0..input.len() / 2 {
+        world.step();
+    }
+    world.finish();
 }
 
 #[test]
