@@ -179,8 +179,10 @@ u32 kor_cm_port(const struct rdma_cm_id *id);
 void kor_cm_addrs(const struct rdma_cm_id *id, struct kor_sockaddr *local,
 		  struct kor_sockaddr *peer);
 int kor_cm_bind(struct rdma_cm_id *id, const struct kor_sockaddr *addr);
+int kor_cm_listen(struct rdma_cm_id *id, int backlog);
 int kor_cm_resolve_addr(struct rdma_cm_id *id, const struct kor_sockaddr *src,
 			const struct kor_sockaddr *dst, u32 timeout_ms);
+int kor_cm_resolve_route(struct rdma_cm_id *id, unsigned long timeout_ms);
 int kor_cm_connect(struct rdma_cm_id *id, const struct kor_cm_param *param);
 /* Takes and releases the id's handler lock. */
 int kor_cm_accept(struct rdma_cm_id *id, const struct kor_cm_param *param);

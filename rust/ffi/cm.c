@@ -8,6 +8,8 @@
 
 #include <ko2iblnd/verbs.h>
 
+#include "dma_check.h"
+
 /*
  * The context of an id holds a number, never a pointer: an id can outlive what
  * a pointer would name, and a new id starts with its listener's context.
@@ -42,6 +44,8 @@ static int kor_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 
 struct rdma_cm_id *kor_cm_create(struct net *net, u64 key)
 {
+	if (kor_dma_check_call())
+		return ERR_PTR(-ENOMEM);
 	return rdma_create_id(net, kor_cm_handler, kor_key_to_context(key),
 			      RDMA_PS_TCP, IB_QPT_RC);
 }
@@ -108,8 +112,17 @@ int kor_cm_bind(struct rdma_cm_id *id, const struct kor_sockaddr *addr)
 {
 	struct sockaddr_storage ss;
 
+	if (kor_dma_check_call())
+		return -ENOMEM;
 	kor_addr_in(addr, &ss);
 	return rdma_bind_addr(id, (struct sockaddr *)&ss);
+}
+
+int kor_cm_listen(struct rdma_cm_id *id, int backlog)
+{
+	if (kor_dma_check_call())
+		return -ENOMEM;
+	return rdma_listen(id, backlog);
 }
 
 int kor_cm_resolve_addr(struct rdma_cm_id *id, const struct kor_sockaddr *src,
@@ -118,11 +131,20 @@ int kor_cm_resolve_addr(struct rdma_cm_id *id, const struct kor_sockaddr *src,
 	struct sockaddr_storage from;
 	struct sockaddr_storage to;
 
+	if (kor_dma_check_call())
+		return -ENOMEM;
 	if (src)
 		kor_addr_in(src, &from);
 	kor_addr_in(dst, &to);
 	return rdma_resolve_addr(id, src ? (struct sockaddr *)&from : NULL,
 				 (struct sockaddr *)&to, timeout_ms);
+}
+
+int kor_cm_resolve_route(struct rdma_cm_id *id, unsigned long timeout_ms)
+{
+	if (kor_dma_check_call())
+		return -ENOMEM;
+	return rdma_resolve_route(id, timeout_ms);
 }
 
 static struct rdma_conn_param kor_conn_param(const struct kor_cm_param *param)
@@ -142,6 +164,8 @@ int kor_cm_connect(struct rdma_cm_id *id, const struct kor_cm_param *param)
 {
 	struct rdma_conn_param conn = kor_conn_param(param);
 
+	if (kor_dma_check_call())
+		return -ENOMEM;
 	return rdma_connect(id, &conn);
 }
 
@@ -150,6 +174,8 @@ int kor_cm_accept(struct rdma_cm_id *id, const struct kor_cm_param *param)
 	struct rdma_conn_param conn = kor_conn_param(param);
 	int rc;
 
+	if (kor_dma_check_call())
+		return -ENOMEM;
 	rdma_lock_handler(id);
 	rc = rdma_accept(id, &conn);
 	rdma_unlock_handler(id);

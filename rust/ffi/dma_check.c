@@ -6,7 +6,8 @@
  * with the side that owns its bytes: the device from the map on, the CPU from
  * sync_for_cpu to sync_for_device. Wrong uses are counted, shown in debugfs
  * (ko2iblnd_dma_check/) and reported in one line when the module exits. The
- * same directory has the knobs that make maps fail or merge.
+ * same directory has the knobs that make maps fail or merge, and that make
+ * calls fail which set something up.
  */
 #include <linux/debugfs.h>
 #include <linux/hash.h>
@@ -71,6 +72,14 @@ static u32 check_reports;
 
 static u32 check_fail_nth;	/* knob: every n-th map fails, 0: none */
 static bool check_merge;	/* knob: adjacent entries merge */
+/* knobs: so many creations of a QP fail, and how */
+static atomic_t check_fail_qp = ATOMIC_INIT(0);
+static u32 check_qp_errno = ENOMEM;
+/* knob: so many posts take the first request only, or not even that */
+static atomic_t check_fail_post = ATOMIC_INIT(0);
+static u32 check_fail_call;	/* knob: this set-up call fails, 0: none */
+/* Set-up calls since that was written. */
+static atomic_t check_calls = ATOMIC_INIT(0);
 
 static struct dentry *check_dir;
 
@@ -153,11 +162,82 @@ bool kor_dma_check_fail(void)
 	static atomic_t calls = ATOMIC_INIT(0);
 	u32 nth = READ_ONCE(check_fail_nth);
 
+	if (kor_dma_check_call())
+		return true;
 	if (!nth || (u32)atomic_inc_return(&calls) % nth)
 		return false;
 	check_failed++;
 	return true;
 }
+
+bool kor_dma_check_call(void)
+{
+	return (u32)atomic_inc_return(&check_calls) ==
+		READ_ONCE(check_fail_call);
+}
+
+int kor_dma_check_qp(void)
+{
+	if (atomic_dec_if_positive(&check_fail_qp) < 0)
+		return 0;
+	return -(int)READ_ONCE(check_qp_errno);
+}
+
+int kor_dma_check_post_send(struct ib_qp *qp, struct ib_send_wr *wr,
+			    const struct ib_send_wr **bad)
+{
+	struct ib_send_wr *rest = wr->next;
+	int rc = 0;
+
+	if (atomic_dec_if_positive(&check_fail_post) < 0)
+		return ib_post_send(qp, wr, bad);
+	*bad = wr;
+	if (rest) {
+		wr->next = NULL;
+		rc = ib_post_send(qp, wr, bad);
+		wr->next = rest;
+		if (!rc)
+			*bad = rest;
+	}
+	return rc ?: -ENOMEM;
+}
+
+int kor_dma_check_post_recv(struct ib_qp *qp, struct ib_recv_wr *wr,
+			    const struct ib_recv_wr **bad)
+{
+	struct ib_recv_wr *rest = wr->next;
+	int rc = 0;
+
+	if (atomic_dec_if_positive(&check_fail_post) < 0)
+		return ib_post_recv(qp, wr, bad);
+	*bad = wr;
+	if (rest) {
+		wr->next = NULL;
+		rc = ib_post_recv(qp, wr, bad);
+		wr->next = rest;
+		if (!rc)
+			*bad = rest;
+	}
+	return rc ?: -ENOMEM;
+}
+
+/* Reads how many calls there were since the last write. */
+static int check_calls_get(void *data, u64 *val)
+{
+	*val = (u32)atomic_read(&check_calls);
+	return 0;
+}
+
+static int check_calls_set(void *data, u64 val)
+{
+	WRITE_ONCE(check_fail_call, 0);
+	atomic_set(&check_calls, 0);
+	WRITE_ONCE(check_fail_call, val);
+	return 0;
+}
+
+DEFINE_DEBUGFS_ATTRIBUTE(check_calls_fops, check_calls_get, check_calls_set,
+			 "%llu\n");
 
 void kor_dma_check_map(struct ib_device *dev, u64 addr, size_t len,
 		       enum dma_data_direction dir)
@@ -346,6 +426,11 @@ int kor_dma_check_init(void)
 	debugfs_create_u32("lost", 0444, check_dir, &check_lost);
 	debugfs_create_u32("fail_nth", 0644, check_dir, &check_fail_nth);
 	debugfs_create_bool("merge", 0644, check_dir, &check_merge);
+	debugfs_create_atomic_t("fail_qp", 0644, check_dir, &check_fail_qp);
+	debugfs_create_u32("qp_errno", 0644, check_dir, &check_qp_errno);
+	debugfs_create_atomic_t("fail_post", 0644, check_dir, &check_fail_post);
+	debugfs_create_file_unsafe("fail_call", 0644, check_dir, NULL,
+				   &check_calls_fops);
 	return 0;
 }
 

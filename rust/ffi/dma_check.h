@@ -14,6 +14,15 @@
 
 /* True: this map is to fail. */
 bool kor_dma_check_fail(void);
+/* True: this call that sets something up is to fail. */
+bool kor_dma_check_call(void);
+/* The error that this creation of a QP is to fail with, or 0. */
+int kor_dma_check_qp(void);
+/* As ib_post_send() and ib_post_recv(), but may refuse all but the first. */
+int kor_dma_check_post_send(struct ib_qp *qp, struct ib_send_wr *wr,
+			    const struct ib_send_wr **bad);
+int kor_dma_check_post_recv(struct ib_qp *qp, struct ib_recv_wr *wr,
+			    const struct ib_recv_wr **bad);
 void kor_dma_check_map(struct ib_device *dev, u64 addr, size_t len,
 		       enum dma_data_direction dir);
 void kor_dma_check_unmap(struct ib_device *dev, u64 addr, size_t len,
@@ -33,6 +42,30 @@ void kor_dma_check_recv(struct ib_device *dev, const struct ib_recv_wr *wr);
 static inline bool kor_dma_check_fail(void)
 {
 	return false;
+}
+
+static inline bool kor_dma_check_call(void)
+{
+	return false;
+}
+
+static inline int kor_dma_check_qp(void)
+{
+	return 0;
+}
+
+static inline int kor_dma_check_post_send(struct ib_qp *qp,
+					  struct ib_send_wr *wr,
+					  const struct ib_send_wr **bad)
+{
+	return ib_post_send(qp, wr, bad);
+}
+
+static inline int kor_dma_check_post_recv(struct ib_qp *qp,
+					  struct ib_recv_wr *wr,
+					  const struct ib_recv_wr **bad)
+{
+	return ib_post_recv(qp, wr, bad);
 }
 
 static inline void kor_dma_check_map(struct ib_device *dev, u64 addr,

@@ -151,6 +151,8 @@ void kor_client_unregister(void)
 
 struct ib_pd *kor_pd_alloc(struct ib_device *dev)
 {
+	if (kor_dma_check_call())
+		return ERR_PTR(-ENOMEM);
 	return ib_alloc_pd(dev, 0);
 }
 
@@ -173,6 +175,8 @@ struct ib_cq *kor_cq_create(struct ib_device *dev, ib_comp_handler comp,
 		.comp_vector = vector,
 	};
 
+	if (kor_dma_check_call())
+		return ERR_PTR(-ENOMEM);
 	return ib_create_cq(dev, comp, event, ctx, &attr);
 }
 
@@ -213,7 +217,11 @@ int kor_qp_create(struct rdma_cm_id *id, struct ib_pd *pd, struct ib_cq *cq,
 	};
 	int rc;
 
-	rc = rdma_create_qp(id, pd, &attr);
+	if (kor_dma_check_call())
+		return -ENOMEM;
+	rc = kor_dma_check_qp();
+	if (!rc)
+		rc = rdma_create_qp(id, pd, &attr);
 	if (rc)
 		return rc;
 	*caps = (struct kor_qp_caps) {
@@ -251,7 +259,7 @@ int kor_qp_post_send(struct ib_qp *qp, struct ib_send_wr *wr, u32 *accepted)
 	int rc;
 
 	kor_dma_check_send(qp->device, wr);
-	rc = ib_post_send(qp, wr, &bad);
+	rc = kor_dma_check_post_send(qp, wr, &bad);
 	for (pos = wr; pos && (!rc || pos != bad); pos = pos->next)
 		n++;
 	/* A provider that refuses the chain without saying where took none. */
@@ -267,7 +275,7 @@ int kor_qp_post_recv(struct ib_qp *qp, struct ib_recv_wr *wr, u32 *accepted)
 	int rc;
 
 	kor_dma_check_recv(qp->device, wr);
-	rc = ib_post_recv(qp, wr, &bad);
+	rc = kor_dma_check_post_recv(qp, wr, &bad);
 	for (pos = wr; pos && (!rc || pos != bad); pos = pos->next)
 		n++;
 	*accepted = rc && !bad ? 0 : n;
@@ -276,6 +284,8 @@ int kor_qp_post_recv(struct ib_qp *qp, struct ib_recv_wr *wr, u32 *accepted)
 
 struct ib_mr *kor_mr_alloc(struct ib_pd *pd, u32 max_pages, bool gaps)
 {
+	if (kor_dma_check_call())
+		return ERR_PTR(-ENOMEM);
 	return ib_alloc_mr(pd, gaps ? IB_MR_TYPE_SG_GAPS : IB_MR_TYPE_MEM_REG,
 			   max_pages);
 }
@@ -287,6 +297,8 @@ int kor_mr_free(struct ib_mr *mr)
 
 int kor_mr_map(struct ib_mr *mr, struct scatterlist *sgl, u32 nents)
 {
+	if (kor_dma_check_call())
+		return -ENOMEM;
 	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
 	return ib_map_mr_sg(mr, sgl, nents, NULL, PAGE_SIZE);
 }
