@@ -48,6 +48,7 @@ void kor_nofs_restore(unsigned int flags);
 void kor_cond_resched(void);
 
 u64 kor_monotonic_ns(void);
+s64 kor_monotonic_secs(void);
 u64 kor_realtime_us(void);
 
 /*

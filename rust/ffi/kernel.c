@@ -101,6 +101,11 @@ u64 kor_monotonic_ns(void)
 	return ktime_get_ns();
 }
 
+s64 kor_monotonic_secs(void)
+{
+	return ktime_get_seconds();
+}
+
 u64 kor_realtime_us(void)
 {
 	return div_u64(ktime_get_real_ns(), NSEC_PER_USEC);

@@ -27,6 +27,7 @@ pub(crate) use bindings::{
     kor_llist_add as llist_add,
     kor_llist_take as llist_take,
     kor_monotonic_ns as monotonic_ns,
+    kor_monotonic_secs as monotonic_secs,
     kor_netwatch_register as netwatch_register,
     kor_netwatch_unregister as netwatch_unregister,
     kor_nofs_restore as nofs_restore,
