@@ -15,6 +15,8 @@
  *   write RKEY ADDR LEN          one RDMA WRITE       -> written | write_error STATUS
  *   closed MS                    wait for the end     -> closed | timeout
  *   recv MS                      next received SEND   -> received HEX | timeout | closed
+ *   flood N SRC DST PORT HEX     ask for N connections and never answer
+ *                                -> flooded ACCEPTED REJECTED WHY
  *   close                        give everything up   -> ok
  */
 #include <linux/completion.h>
@@ -36,6 +38,7 @@
 #define EVIL_RX		64
 #define EVIL_PRIV	256
 #define EVIL_WAIT	(15 * HZ)
+#define EVIL_HALF	64
 
 struct evil_rx {
 	struct ib_cqe	 cqe;
@@ -72,6 +75,8 @@ struct evil {
 };
 
 static struct evil *evil;
+static struct evil *evil_half[EVIL_HALF];	/* never established */
+static unsigned int evil_halves;
 static DEFINE_MUTEX(evil_mutex);
 static struct dentry *evil_dir;
 static char *evil_out;
@@ -329,26 +334,22 @@ static void evil_report(struct evil *e)
 	}
 }
 
-static int evil_connect(char **arg)
+/* Asks for a connection; without a QP of ours, the CM leaves the answer to an answer to us. */
+static int evil_dial(struct evil *e, char **arg, bool with_qp)
 {
 	struct rdma_conn_param param = { .retry_count = 5, .rnr_retry_count = 6,
 					 .flow_control = 1 };
 	struct sockaddr_in src, dst;
 	u8 priv[EVIL_PRIV];
-	struct evil *e;
 	int rc, len;
 	u16 port;
 
-	if (evil || kstrtou16(arg[2], 10, &port))
+	if (kstrtou16(arg[2], 10, &port))
 		return -EINVAL;
 	len = evil_unhex(arg[3], priv, sizeof(priv));
 	rc = evil_addr(arg[0], 0, &src) ?: evil_addr(arg[1], port, &dst);
 	if (rc || len < 0)
 		return -EINVAL;
-	e = evil_new();
-	if (!e)
-		return -ENOMEM;
-	evil = e;
 	e->id = rdma_create_id(&init_net, evil_cm, e, RDMA_PS_TCP, IB_QPT_RC);
 	if (IS_ERR(e->id)) {
 		rc = PTR_ERR(e->id);
@@ -359,17 +360,64 @@ static int evil_connect(char **arg)
 	rc = evil_step(e, rc, RDMA_CM_EVENT_ADDR_RESOLVED);
 	if (!rc)
 		rc = evil_step(e, rdma_resolve_route(e->id, 5000), RDMA_CM_EVENT_ROUTE_RESOLVED);
-	if (!rc)
+	if (!rc && with_qp)
 		rc = evil_make_qp(e);
 	param.private_data = priv;
 	param.private_data_len = len;
-	if (!rc)
-		rc = rdma_connect(e->id, &param);
+	param.qp_num = 0x700000 + evil_halves;
+	return rc ?: rdma_connect(e->id, &param);
+}
+
+static int evil_connect(char **arg)
+{
+	int rc;
+
+	if (evil)
+		return -EINVAL;
+	evil = evil_new();
+	if (!evil)
+		return -ENOMEM;
+	rc = evil_dial(evil, arg, true);
 	if (rc)
 		evil_say("failed -1 %d", rc);
 	else
-		evil_report(e);
+		evil_report(evil);
 	return 0;
+}
+
+static int evil_flood(char **arg)
+{
+	unsigned int n, accepted = 0, rejected = 0;
+	struct evil *e;
+	int why = -1;
+
+	if (evil_halves || kstrtouint(arg[0], 10, &n) || n > EVIL_HALF)
+		return -EINVAL;
+	while (evil_halves < n) {
+		e = evil_new();
+		if (!e)
+			return -ENOMEM;
+		evil_half[evil_halves++] = e;
+		if (evil_dial(e, arg + 1, false))
+			continue;
+		wait_event_timeout(e->wait, READ_ONCE(e->event) != -1, EVIL_WAIT);
+		if (e->event == RDMA_CM_EVENT_CONNECT_RESPONSE)
+			accepted++;
+		if (e->event != RDMA_CM_EVENT_REJECTED)
+			continue;
+		rejected++;
+		why = e->priv_len > 6 ? e->priv[6] : -1;
+	}
+	evil_say("flooded %u %u %d", accepted, rejected, why);
+	return 0;
+}
+
+static void evil_give_up(void)
+{
+	evil_free(evil);
+	evil = NULL;
+	while (evil_halves)
+		evil_free(evil_half[--evil_halves]);
 }
 
 static int evil_listen(char **arg)
@@ -489,11 +537,12 @@ static int evil_run(int argc, char **arg)
 	evil_say("error");
 	if (!strcmp(arg[0], "connect") && argc == 5)
 		return evil_connect(arg + 1);
+	if (!strcmp(arg[0], "flood") && argc == 6)
+		return evil_flood(arg + 1);
 	if (!strcmp(arg[0], "listen") && argc == 5)
 		return evil_listen(arg + 1);
 	if (!strcmp(arg[0], "close") && argc == 1) {
-		evil_free(evil);
-		evil = NULL;
+		evil_give_up();
 		evil_say("ok");
 		return 0;
 	}
@@ -573,7 +622,7 @@ static int __init evil_init(void)
 static void __exit evil_exit(void)
 {
 	debugfs_remove_recursive(evil_dir);
-	evil_free(evil);
+	evil_give_up();
 	kfree(evil_out);
 }
 

@@ -30,6 +30,8 @@ CONSUMER_DEFINED = 28
 MY_STAMP = 0x0005F0A1B2C3D4E5
 OK_MS, CLOSE_MS = 500, 5000
 ASKED_S = 100
+# How many requests, and how many of them the node under test is to accept.
+FLOOD, PENDING = 40, 32
 
 
 def nid(ip):
@@ -240,6 +242,16 @@ def connreq_cases(c):
     c.refused("message size too large", p.msg(CONNREQ, p.params(size=4097), **good), FATAL)
 
 
+def flood_case(c):
+    """Connections that are accepted and never established: some are enough."""
+    p = c.peer
+    private = p.msg(CONNREQ, p.params(c.args.depth), dststamp=0)
+    out = command(f"flood {FLOOD} {c.args.src} {c.args.dst} {PORT} {private.hex()}")
+    command("close")
+    c.verdict(f"{FLOOD} connections that are never established",
+              ["flooded", str(PENDING), str(FLOOD - PENDING), str(NO_RESOURCES)], out)
+
+
 def header_cases(c):
     p = c.peer
     c.open()    # learn the incarnation before the messages below are built
@@ -329,6 +341,7 @@ def main():
     if args.asked:
         reject_cases(c)
         connack_cases(c)
+    flood_case(c)
     print(f"evil: {c.passed} passed, {c.failed} failed")
     sys.exit(1 if c.failed else 0)
 
