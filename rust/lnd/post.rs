@@ -84,10 +84,6 @@ fn post_one(inner: &mut ConnInner, post: &Post) -> Result<(), PostError> {
             signal,
             cksum,
         } => {
-            inner.sends.clear();
-            if let Some(op) = op.filter(|_| reg) {
-                add_reg(inner, wr, op)?;
-            }
             let message = Outgoing {
                 slot,
                 msg,
@@ -95,17 +91,7 @@ fn post_one(inner: &mut ConnInner, post: &Post) -> Result<(), PostError> {
                 payload,
                 cksum,
             };
-            let sent = add_send(inner, wr, signal, &message)?;
-            if let (Some(op), QpSlot::Live(_)) = (op.filter(|_| reg), &inner.qp) {
-                // Also when the device then says that it took nothing: an MR whose state is
-                // not sure must not come back to its pool.
-                if let Some(tx) = inner.engine.tx_mut(op) {
-                    tx.set_exposed();
-                }
-            }
-            post_sends(inner)?;
-            stats::sent(msg.kind(), sent);
-            Ok(())
+            post_message(inner, wr, signal, reg, &message)
         }
         Post::Writes {
             wr,
@@ -123,15 +109,7 @@ fn post_one(inner: &mut ConnInner, post: &Post) -> Result<(), PostError> {
             };
             post_writes(inner, wr, signal, &writes)
         }
-        Post::Inv { wr, op, signal } => {
-            inner.sends.clear();
-            let key = inner.engine.tx(op).and_then(|tx| tx.exposed_key());
-            let key = key.ok_or(failed(EINVAL))?;
-            let flags = SendFlags { signaled: signal };
-            let added = inner.sends.local_inv(wr.to_raw(), flags, key);
-            added.map_err(|e| failed(e.into()))?;
-            post_sends(inner)
-        }
+        Post::Inv { wr, op, signal } => post_inv(inner, wr, op, signal),
         Post::SentinelSq { wr } => match &inner.qp {
             QpSlot::Failed(qp) => Ok(qp.post_sentinel_sq(&mut inner.sends, wr.to_raw())?),
             QpSlot::None | QpSlot::Live(_) => Err(failed(EINVAL)),
@@ -141,6 +119,17 @@ fn post_one(inner: &mut ConnInner, post: &Post) -> Result<(), PostError> {
             QpSlot::None | QpSlot::Live(_) => Err(failed(EINVAL)),
         },
     }
+}
+
+/// Takes the key of an operation's MR away from the peer.
+fn post_inv(inner: &mut ConnInner, wr: WrId, op: OpId, signal: bool) -> Result<(), PostError> {
+    inner.sends.clear();
+    let key = inner.engine.tx(op).and_then(|tx| tx.exposed_key());
+    let key = key.ok_or(failed(EINVAL))?;
+    let flags = SendFlags { signaled: signal };
+    let added = inner.sends.local_inv(wr.to_raw(), flags, key);
+    added.map_err(|e| failed(e.into()))?;
+    post_sends(inner)
 }
 
 /// Collects a receive, and posts all that were collected when no more follow.
@@ -192,6 +181,32 @@ struct Outgoing<'a> {
     op: Option<OpId>,
     payload: u16,
     cksum: bool,
+}
+
+/// Posts a message; `reg`: behind the registration of its operation's MR.
+fn post_message(
+    inner: &mut ConnInner,
+    wr: WrId,
+    signal: bool,
+    reg: bool,
+    message: &Outgoing<'_>,
+) -> Result<(), PostError> {
+    let reg = message.op.filter(|_| reg);
+    inner.sends.clear();
+    if let Some(op) = reg {
+        add_reg(inner, wr, op)?;
+    }
+    let sent = add_send(inner, wr, signal, message)?;
+    if let (Some(op), QpSlot::Live(_)) = (reg, &inner.qp) {
+        // Also when the device then says that it took nothing: an MR whose state is not sure
+        // must not come back to its pool.
+        if let Some(tx) = inner.engine.tx_mut(op) {
+            tx.set_exposed();
+        }
+    }
+    post_sends(inner)?;
+    stats::sent(message.msg.kind(), sent);
+    Ok(())
 }
 
 /// Writes a message into its buffer and puts its SEND into the chain. The result is its length.
