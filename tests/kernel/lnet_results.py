@@ -18,6 +18,12 @@ from pathlib import Path
 RUN = "kernel and unloading"
 
 
+def worse(one, other):
+    """Of two results of an item: a failure counts more than a pass, that more than a skip."""
+    order = ("skip", "pass", "fail")
+    return other if one is None or order.index(other[0]) > order.index(one[0]) else one
+
+
 def read_items(directory):
     """{item: (state, remark)} of one pairing; what failed once has failed."""
     items = {}
@@ -25,9 +31,7 @@ def read_items(directory):
         path = directory / f"items.{node}"
         for line in path.read_text().splitlines() if path.exists() else []:
             state, name, remark = line.split("\t", 2)
-            before = items.get(name)
-            if before is None or before[0] != "fail":
-                items[name] = (state, remark)
+            items[name] = worse(items.get(name), (state, remark))
     return items
 
 
@@ -59,7 +63,8 @@ def collect(run_dir, output, scenarios):
         items = read_items(run_dir / scenario)
         items[f"{RUN} {part}".strip()] = verdicts.get(scenario, ("fail", "did not run"))
         for name, result in items.items():
-            table.setdefault(name, {})[pairing] = result
+            results = table.setdefault(name, {})
+            results[pairing] = worse(results.get(pairing), result)
     return table, sorted({split_name(s)[1] for s in scenarios})
 
 
