@@ -5,7 +5,7 @@
 # Needs modules built with KOR_DMA_CHECK=1, whose shims fail on demand. Starting an NI fails at
 # each of its set-up calls, then works; connecting fails at each of its calls, on either end;
 # QPs are refused until the queues are smaller, and both ends agree on the smaller depth; DMA
-# maps fail and merge under traffic, and posts fail. Nothing is ever left, and what comes next works.
+# maps fail and merge under traffic, and posts fail. Nothing is ever left; what comes next works.
 
 # shellcheck source=tests/lnet/standin.sh
 . "$TREE/tests/lnet/standin.sh"
@@ -30,8 +30,9 @@ forget_peer() {
 	wait_for 20 no_conns
 }
 
-# works NAME: a message of each kind, until the peer may be tried again.
 ping_works() { si ping "$PEER_NID" timeout_ms=5000 >/dev/null; }
+
+# traffic_works: messages of each kind, once the peer may be tried again.
 traffic_works() {
 	wait_for 30 ping_works
 	run si put "$PEER_NID" size=100 count=20 conc=10 ack=1 >/dev/null
@@ -67,10 +68,10 @@ starts() {
 	ok "a start failed at each of its $all calls that was tried"
 }
 
-# refuse NAME K1 K2: node 1 connects while K1 QPs are refused there and K2 on node 2; leaves the
-# depth in DEPTH, the same on both ends.
+# refuse NAME K1 K2: node 1 connects while K1 QPs are refused there and K2 on node 2; the depth
+# that both ends have is left in DEPTH.
 refuse() {
-	local before want=$(($NODE == 1 ? $2 : $3))
+	local before want=$((NODE == 1 ? $2 : $3))
 	forget_peer
 	sync_point "$1-forgotten" 60
 	before=$(lnd_counter limits_lowered)
@@ -93,7 +94,7 @@ refusals() {
 	local k lowering=0 d1 d2
 	refuse whole 0 0
 	local whole=$DEPTH
-	for ((k = 4; k < 30; k++)); do
+	for ((k = 6; k < 30; k += 3)); do
 		refuse "active-$k" $k 0
 		[ "$DEPTH" -eq "$whole" ] || { lowering=$k; break; }
 	done
@@ -182,7 +183,7 @@ connects() {
 	put "calls-$1" "$(calls)"
 	sync_point "count-$1-put"
 	all=$(cat "$RUN/value.calls-$1.$1")
-	for k in 1 2 3 4 5 6 7 8 $((all / 2)) $((all - 2)) $((all - 1)) "$all"; do
+	for k in 1 2 3 4 5 6 7 8 $((all / 2)) $((all - 1)) "$all"; do
 		connect_fails "$1" "$k"
 	done
 }
@@ -210,24 +211,25 @@ maps() {
 	sync_point "$1-works" 60
 }
 
+post_failed() { [ "$(knob_value fail_post)" = 0 ]; }
+
 # posts SIDE: posting fails on node SIDE, again and again, with traffic from both.
 posts() {
-	local i before closed
+	local i before errors closed
 	wait_for 30 ping_works
 	sync_point "posts-$1" 60
-	before=$(lnd_counter post_error)
+	before=$(lnd_counter post_error) errors=$(lnd_counter closed_error)
 	si put "$PEER_NID" size=0 size_max=50000 count=100000 conc=8 ack=1 \
 		max_ms=$((6000 * SLOW)) timeout_ms=$((3000 * SLOW)) >"$RUN/posts-$1.put.$NODE" &
 	si get "$PEER_NID" size=0 size_max=50000 count=100000 conc=8 \
 		max_ms=$((6000 * SLOW)) timeout_ms=$((3000 * SLOW)) >"$RUN/posts-$1.get.$NODE" &
 	if node_is "$1"; then
-		for ((i = 0; i < 12; i++)); do
-			nap 0.4
-			closed=$(lnd_counter closed_error)
+		for ((i = 0; i < 8; i++)); do
+			nap 0.3
 			knob fail_post 1
-			nap 0.1
+			wait_for 5 post_failed
 		done
-		knob fail_post 0
+		closed=$(($(lnd_counter closed_error) - errors))
 		expect_at_least 'posts that failed' $(($(lnd_counter post_error) - before)) 6
 		expect_at_least 'connections that failed' "$closed" 3
 	fi
