@@ -67,8 +67,8 @@ pub struct DeviceCaps {
 /// Why there are no limits to work within.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitError {
-    /// A queue depth that nothing can be sent with: 0, or 1 in version 1, which keeps the last
-    /// credit for a NOOP.
+    /// A queue depth that nothing can be sent with: 0; in version 1, whose NOOPs use credits, also
+    /// 1 and 2.
     ZeroDepth,
     /// A fragment count of 0.
     ZeroFrags,
@@ -349,10 +349,11 @@ impl Size {
     }
 }
 
-/// Shallowest queue that something can be sent with.
+/// Shallowest queue that something can be sent with. In version 1 the last credit is kept for a
+/// NOOP, and a NOOP uses one: with 2, every NOOP would call for another, without end.
 const fn min_depth(version: Version) -> u16 {
     match version {
-        Version::V1 => 2,
+        Version::V1 => 3,
         Version::V2 => 1,
     }
 }

@@ -22,6 +22,7 @@
 
 mod cm;
 mod config;
+pub mod exhaust;
 mod hca;
 mod lnet;
 mod node;

@@ -132,6 +132,8 @@ fn a5_values_that_nothing_can_be_done_with_are_refused() {
     }
     // Version 1 keeps one credit for a NOOP.
     assert!(Limits::new(&tunables(8), &CAPS, Version::V1, Some((1, 257))).is_err());
+    // Every NOOP would call for another: tests/exhaust.rs ran into it.
+    assert!(Limits::new(&tunables(8), &CAPS, Version::V1, Some((2, 257))).is_err());
 }
 
 #[test]
