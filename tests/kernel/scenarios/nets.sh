@@ -51,6 +51,12 @@ expect 'listeners' "$(listeners)" 1
 run_fails si net add o2ib1 "if=$NETDEV" >/dev/null
 expect 'NIs after one was refused' "$(lnd_live nis)" 2
 sync_point two
+# One node connects: when both do at once, two connections may come of it, late ones, too.
+if node_is 1; then
+	run si ping "$PEER_IP@o2ib" >/dev/null
+	run si ping "$PEER_IP@o2ib1" >/dev/null
+fi
+sync_point connected
 together "messages $PEER_IP@o2ib" "messages $PEER_IP@o2ib1"
 sync_point both-nets 60
 has_conns_to "$PEER_IP@o2ib" 1 && has_conns_to "$PEER_IP@o2ib1" 1 ||
