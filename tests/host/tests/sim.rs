@@ -7,6 +7,9 @@ use ko2iblnd_host::sim::{self, Broken, Options, Report};
 /// Seeds of a default run; `KOR_SIM_SEEDS` runs another number of them.
 const SEEDS: u64 = 1500;
 
+/// Seeds that failed once. 1033072: a node that had hung found an old CONNREQ.
+const REGRESSIONS: [u64; 1] = [1_033_072];
+
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
@@ -58,6 +61,13 @@ fn check(count: u64, report: &Report) {
         report.noops,
     ];
     assert!(count < SEEDS || seen.iter().all(|&n| n > 0), "{seen:?}");
+}
+
+#[test]
+fn seeds_that_failed_once() {
+    for seed in REGRESSIONS {
+        sim::seeds(seed, 1);
+    }
 }
 
 /// Each broken engine is found, and the run that shows it becomes small.

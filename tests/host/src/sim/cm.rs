@@ -438,6 +438,7 @@ impl World {
             return;
         }
         let delay = self.cfg.latency + self.jitter(self.cfg.latency * 4);
+        self.cm_on_way += 1;
         self.at(delay, Ev::CmMsg(to, cm, msg));
     }
 
@@ -489,6 +490,7 @@ impl World {
         if frozen > self.now {
             return self.at(frozen - self.now, Ev::CmMsg(to, cm, msg));
         }
+        self.cm_on_way -= 1;
         match msg {
             CmMsg::Req(bytes) => self.cm_req(to, cm, &bytes),
             CmMsg::Rep(bytes) => self.cm_rep(cm, bytes),

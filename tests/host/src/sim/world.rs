@@ -203,6 +203,8 @@ pub(super) struct World {
     traffic: bool,
     cut_until: u64,
     quiet: bool,
+    /// Messages of the CM that have not arrived: a node that hung may find old ones.
+    pub(super) cm_on_way: u64,
     /// Messages that were to be submitted.
     number: u64,
     /// Nothing is broken and nothing broken is left.
@@ -248,6 +250,7 @@ impl World {
             traffic: true,
             cut_until: 0,
             quiet: false,
+            cm_on_way: 0,
             number: 0,
             calm: false,
             report: Report::default(),
@@ -1303,7 +1306,8 @@ impl World {
             let busy = s.connecting + s.reconnecting + s.dying + s.accepting + s.waiting;
             it.peer.is_idle() || busy == 0
         };
-        self.msgs.iter().all(|m| m.done.is_some())
+        self.cm_on_way == 0
+            && self.msgs.iter().all(|m| m.done.is_some())
             && self.eps.iter().all(still)
             && self.peers.iter().all(calm)
     }
