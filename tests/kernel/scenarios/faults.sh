@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 # timeout: 180
-# kernels: um-debug
+# kernels: um
 # Needs modules built with KOR_DMA_CHECK=1, whose shims fail on demand. Starting an NI fails at
 # each of its set-up calls, then works; connecting fails at each of its calls, on either end;
 # QPs are refused until the queues are smaller, and both ends agree on the smaller depth; DMA
