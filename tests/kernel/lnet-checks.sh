@@ -457,8 +457,9 @@ closes_in_time() {
 # busy: pings until there is an end to it. Not lnet_selftest: when its messages fail, its
 # session waits for its own work for ever.
 busy() {
+	# LNet waits uninterruptibly for an answer; the kernel reports what takes 30 s.
 	while [ ! -e "$RUN/idle" ]; do
-		bounded 60 lnetctl ping "$PEER_NID"
+		bounded 60 lnetctl ping --timeout 10 "$PEER_NID"
 	done >/dev/null 2>&1
 }
 

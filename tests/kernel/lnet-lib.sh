@@ -128,7 +128,7 @@ selftest_load() {
 # lnet_ping NID: it must answer with its own name.
 lnet_ping() {
 	local out
-	out=$(bounded 30 lnetctl ping "$1") || { echo "$out"; return 1; }
+	out=$(bounded 30 lnetctl ping --timeout 20 "$1") || { echo "$out"; return 1; }
 	echo "$out"
 	grep -q "nid: $1\$" <<<"$out"
 }
