@@ -24,7 +24,7 @@
 
 /* Queue depths. */
 #define V1_DEPTH 8
-#define MIN_DEPTH_V1 2
+#define MIN_DEPTH_V1 3
 #define MIN_DEPTH_V2 1
 #define MAX_DEPTH 255
 

@@ -243,7 +243,7 @@ fn high_water_marks_are_those_of_the_engine() {
             }
         }
     }
-    for depth in 2..=8 {
+    for depth in 3..=8 {
         let hiw = agreed(&limits_of(Version::V1, 8, 4), depth).unwrap().hiw;
         let model = params.call("HIW_V1", &[depth.into()]);
         assert_eq!(model, hiw.into(), "depth {depth}");
