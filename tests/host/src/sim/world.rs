@@ -1385,15 +1385,40 @@ impl World {
         }
     }
 
+    /// How many messages certainly end within half an LND timeout, were they all on one
+    /// connection: what is queued beyond that may be late though nothing breaks.
+    fn carries(&self) -> usize {
+        let cfg = &self.cfg;
+        // A sink in the most fragments that there may be, and the pieces of the source.
+        let writes: u64 = match cfg.nodes.iter().any(|node| node.reference) {
+            true => 300,
+            false => 40,
+        };
+        let smallest = (0..cfg.nodes.len()).map(|node| u64::from(cfg.caps(node).max_qp_wr));
+        let send_queue = smallest.min().unwrap_or(1);
+        let turn = 4 * cfg.latency + cfg.cq_delay + cfg.lnet_delay + 3 * cfg.action_delay;
+        // Request, answer, end, and the credits for them; each filling of the send queue.
+        let turns = 4 + writes.div_ceil(send_queue / 2);
+        let one = writes * (cfg.latency / 10 + 1) + turns * turn;
+        (cfg.timeout.0 / 2 / one).max(1) as usize
+    }
+
+    fn under_way(&self) -> usize {
+        self.msgs.iter().filter(|m| m.done.is_none()).count()
+    }
+
     /// Messages that have to arrive.
     fn must_traffic(&mut self) {
-        // Latencies may be a large part of a short timeout: not too many at once.
+        let most = self.carries();
         for _ in 0..self.cfg.rounds {
             for node in 0..self.nodes.len() {
                 self.submit(node, true);
             }
             let gap = self.jitter(self.cfg.submit_gap);
             self.run_until(self.now + gap);
+            while self.under_way() > most {
+                self.run_until(self.now + gap);
+            }
         }
         let wait = if self.cfg.peers { WAIT } else { 0 };
         self.settle(3 * self.cfg.timeout.0 + wait);
