@@ -294,12 +294,12 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Looks at all deadlines.
+    /// Hands out tunables that were written, and looks at all deadlines.
     fn sweep(&mut self) {
-        let cksum = Params::read().cksum != 0;
         for conn in self.driver.conns.iter() {
+            let live = conn.peer.ni.tunables_now().live();
             conn.drive(|engine, now| {
-                engine.set_cksum(cksum);
+                engine.retune(live);
                 if engine.poll_timeout().is_some_and(|at| at.passed(now)) {
                     engine.handle_timeout(now);
                 }
@@ -308,8 +308,10 @@ impl<'a> Worker<'a> {
         let mut at = 0;
         while let Some(ni) = self.driver.ni_at(at) {
             at += 1;
+            let live = ni.tunables_now().live();
             for peer in ni.peers.iter() {
                 let mut inner = peer.inner.lock();
+                inner.engine.retune(live);
                 let due = inner.engine.poll_timeout();
                 let due = due.is_some_and(|due| due.passed(now()));
                 if due {

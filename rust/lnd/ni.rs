@@ -186,7 +186,7 @@ impl Ni {
         self.delete_peers(Cause::DeviceGone);
     }
 
-    /// The tunables for peers and connections that are made now.
+    /// The tunables in force now; connd hands what is live of them to peers and connections.
     pub(crate) fn tunables_now(&self) -> NiTunables {
         let params = Params::read();
         let o = &self.resolved.o2ib;

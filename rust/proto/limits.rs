@@ -51,6 +51,31 @@ pub struct NiTunables {
     pub cksum: bool,
 }
 
+/// The tunables that act on a connection or a peer that there is already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveTunables {
+    /// LND timeout of everything that is queued, posted or waits for the peer.
+    pub timeout: Span,
+    /// Deadline of attempts to connect from now on.
+    pub connect_timeout: Span,
+    /// Idle time after which a NOOP is sent.
+    pub keepalive: Option<Span>,
+    /// Checksum what we send from now on.
+    pub cksum: bool,
+}
+
+impl NiTunables {
+    /// Those that may change while a connection lives.
+    pub fn live(&self) -> LiveTunables {
+        LiveTunables {
+            timeout: self.timeout,
+            connect_timeout: self.connect_timeout,
+            keepalive: self.keepalive,
+            cksum: self.cksum,
+        }
+    }
+}
+
 /// What a device can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceCaps {

@@ -61,6 +61,7 @@ pub use self::limits::{
     DeviceCaps,
     LimitError,
     Limits,
+    LiveTunables,
     NiTunables, //
 };
 pub use self::slab::Storage;

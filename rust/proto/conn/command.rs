@@ -82,8 +82,7 @@ impl<S: Storage, T> Conn<S, T> {
     }
 
     fn start(&mut self, now: Instant, tx: T, work: Work, phase: Phase) -> Result<OpId, Refused<T>> {
-        let deadline = self.deadline(now);
-        match self.ops.start(Some(tx), work, phase, deadline) {
+        match self.ops.start(Some(tx), work, phase, now) {
             Ok(op) => Ok(op),
             Err(tx) => match tx {
                 Some(tx) => {
@@ -98,8 +97,7 @@ impl<S: Storage, T> Conn<S, T> {
 
     /// Starts an answer that has no LNet message.
     fn answer(&mut self, now: Instant, work: Work) {
-        let deadline = self.deadline(now);
-        let started = self.ops.start(None, work, Phase::Reply, deadline);
+        let started = self.ops.start(None, work, Phase::Reply, now);
         if started.is_err() {
             // The table has room for every peer that sets a receive aside for each answer.
             self.event(now, Event::Close(Cause::TooMany));

@@ -307,8 +307,7 @@ impl<S: Storage, T> Conn<S, T> {
                 }
             }
             State::Established => {
-                let due = Instant::earlier(self.ops.deadline(), self.sq.deadline());
-                if due.is_some_and(|due| due.passed(now)) {
+                if self.overdue().is_some_and(|due| due.passed(now)) {
                     self.event(now, Event::Close(Cause::Timeout));
                 }
             }
@@ -325,10 +324,7 @@ impl<S: Storage, T> Conn<S, T> {
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.state {
             State::Connecting { deadline } => Some(deadline),
-            State::Established => {
-                let due = Instant::earlier(self.ops.deadline(), self.sq.deadline());
-                Instant::earlier(due, noop_interval(self))
-            }
+            State::Established => Instant::earlier(self.overdue(), noop_interval(self)),
             State::Draining {
                 deadline,
                 stuck: false,

@@ -175,8 +175,7 @@ impl<S: Storage, T> Conn<S, T> {
             | Work::Nak { .. }
             | Work::NoData { .. } => 0,
         };
-        let deadline = self.deadline(now);
-        self.ops.renew(id, deadline);
+        self.ops.renew(id, now);
         if let Some(op) = self.ops.get_mut(id) {
             op.transfer = Some(Transfer {
                 cookie: dst_cookie,
@@ -263,8 +262,7 @@ impl<S: Storage, T> Conn<S, T> {
 
     /// The peer has no more use for a sink: its key is to be made invalid.
     fn invalidate(&mut self, now: Instant, id: OpId) {
-        let deadline = self.deadline(now);
-        self.ops.renew(id, deadline);
+        self.ops.renew(id, now);
         self.ops.enter(id, Phase::Inv);
     }
 }

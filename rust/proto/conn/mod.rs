@@ -73,10 +73,10 @@ use super::{
     Done,
     Instant,
     Limits,
+    LiveTunables,
     NiTunables,
     OpId,
     RxId,
-    Span,
     Stage, //
 };
 use crate::wire::{
@@ -269,9 +269,7 @@ pub struct Conn<S: Storage, T> {
     role: Role,
     ident: Identity,
     limits: Limits,
-    timeout: Span,
-    keepalive: Option<Span>,
-    cksum: bool,
+    live: LiveTunables,
     state: State,
     was_established: bool,
     notified: bool,
@@ -306,9 +304,7 @@ impl<S: Storage, T> Conn<S, T> {
             role,
             ident,
             limits,
-            timeout: tunables.timeout,
-            keepalive: tunables.keepalive,
-            cksum: tunables.cksum,
+            live: tunables.live(),
             state: State::Connecting {
                 deadline: now.after(tunables.connect_timeout),
             },
@@ -361,9 +357,10 @@ impl<S: Storage, T> Conn<S, T> {
         self.is_drained() && !self.has_actions() && self.rx.held() == 0
     }
 
-    /// Turns the checksum of what is sent from now on on or off.
-    pub fn set_cksum(&mut self, on: bool) {
-        self.cksum = on;
+    /// Takes over tunables that were changed. The LND timeout counts for what is under way, too;
+    /// the deadlines of the connect and of the drain that have begun stay as they are.
+    pub fn retune(&mut self, live: LiveTunables) {
+        self.live = live;
     }
 
     /// The LNet message of an operation. `None` when it has ended.
@@ -376,13 +373,15 @@ impl<S: Storage, T> Conn<S, T> {
         self.ops.get_mut(op)?.tx.as_mut()
     }
 
-    fn deadline(&self, now: Instant) -> Instant {
-        now.after(self.timeout)
+    /// When whatever is under way is overdue.
+    fn overdue(&self) -> Option<Instant> {
+        let since = Instant::earlier(self.ops.waiting_since(), self.sq.waiting_since());
+        since.map(|since| since.after(self.live.timeout))
     }
 
     /// The one place where the state changes.
     fn event(&mut self, now: Instant, event: Event) {
-        let (next, effect) = self.state.after(event, self.deadline(now));
+        let (next, effect) = self.state.after(event, now.after(self.live.timeout));
         self.state = next;
         match effect {
             Effect::Nothing => {}

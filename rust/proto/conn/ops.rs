@@ -272,7 +272,8 @@ pub(super) struct Op<T> {
     pub(super) tx: Option<T>,
     pub(super) work: Work,
     phase: Phase,
-    deadline: Instant,
+    /// What the LND timeout counts from.
+    since: Instant,
     /// What the peer answers with.
     pub(super) cookie: Cookie,
     /// As a source.
@@ -304,7 +305,7 @@ pub(super) struct Ops<S: Storage, T> {
     links: Links<S>,
     lists: [List; QUEUES],
     timers: Links<S>,
-    by_deadline: List,
+    by_age: List,
     next_cookie: u64,
     local: u16,
     local_max: u16,
@@ -318,7 +319,7 @@ impl<S: Storage, T> Ops<S, T> {
             tx: None,
             work: Work::GetSource,
             phase: Phase::Free,
-            deadline: Instant::ZERO,
+            since: Instant::ZERO,
             cookie: Cookie(0),
             transfer: None,
             rx: None,
@@ -340,7 +341,7 @@ impl<S: Storage, T> Ops<S, T> {
                 List::new(Queue::Drain.id()),
             ],
             timers: Links::new(storage, n)?,
-            by_deadline: List::new(ListId::new(1)),
+            by_age: List::new(ListId::new(1)),
             next_cookie: 1,
             local: 0,
             local_max: limits.local_ops,
@@ -427,7 +428,7 @@ impl<S: Storage, T> Ops<S, T> {
         tx: Option<T>,
         work: Work,
         phase: Phase,
-        deadline: Instant,
+        now: Instant,
     ) -> Result<OpId, Option<T>> {
         let full = work.is_local() && self.local >= self.local_max;
         let Some(idx) = self.lists.first().and_then(List::front).filter(|_| !full) else {
@@ -443,7 +444,7 @@ impl<S: Storage, T> Ops<S, T> {
             tx,
             work,
             phase: Phase::Free,
-            deadline,
+            since: now,
             cookie,
             transfer: None,
             rx: None,
@@ -456,7 +457,7 @@ impl<S: Storage, T> Ops<S, T> {
             self.local = self.local.saturating_add(1);
         }
         self.enter_slot(idx, phase);
-        self.timers.push_back(&mut self.by_deadline, idx);
+        self.timers.push_back(&mut self.by_age, idx);
         Ok(id)
     }
 
@@ -479,28 +480,24 @@ impl<S: Storage, T> Ops<S, T> {
             self.link(queue, idx);
         }
         if !phase.has_deadline() {
-            self.timers.remove(&mut self.by_deadline, idx);
+            self.timers.remove(&mut self.by_age, idx);
         }
     }
 
-    /// Gives an operation more time. Deadlines are only ever set to the same span from now, so the
-    /// list stays in order.
-    pub(super) fn renew(&mut self, id: OpId, deadline: Instant) {
+    /// Gives an operation the whole LND timeout again.
+    pub(super) fn renew(&mut self, id: OpId, now: Instant) {
         if let Some(op) = self.get_mut(id) {
-            op.deadline = deadline;
-            if self.timers.remove(&mut self.by_deadline, id.idx) {
-                self.timers.push_back(&mut self.by_deadline, id.idx);
+            op.since = now;
+            if self.timers.remove(&mut self.by_age, id.idx) {
+                self.timers.push_back(&mut self.by_age, id.idx);
             }
         }
     }
 
-    /// The earliest deadline.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        let idx = self.by_deadline.front()?;
-        self.slots
-            .as_ref()
-            .get(usize::from(idx))
-            .map(|op| op.deadline)
+    /// Since when the oldest operation waits.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        let idx = self.by_age.front()?;
+        self.slots.as_ref().get(usize::from(idx)).map(|op| op.since)
     }
 
     /// Ends an operation: its slot is free, its LNet message and status come back.

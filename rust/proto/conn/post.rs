@@ -406,14 +406,14 @@ impl<S: Storage, T> Conn<S, T> {
     fn noop_due(&self, now: Instant) -> bool {
         let owed = self.credits.outstanding() >= self.limits.hiw;
         let idle = self
+            .live
             .keepalive
             .is_some_and(|span| self.last_send.after(span).passed(now));
         (owed || idle) && self.noop_allowed()
     }
 
     fn post_inv(&mut self, now: Instant, id: OpId) -> Option<Post> {
-        let deadline = self.deadline(now);
-        let (wr, _) = self.sq.push(Purpose::Inv, Some(id), 1, deadline);
+        let (wr, _) = self.sq.push(Purpose::Inv, Some(id), 1, now);
         self.ops.enter(id, Phase::InvSent);
         self.pending = Some(Pending::Send(Some(id)));
         let signal = self.signal(now, false);
@@ -421,14 +421,13 @@ impl<S: Storage, T> Conn<S, T> {
     }
 
     fn post_writes(&mut self, now: Instant, id: OpId, n: u16) -> Option<Post> {
-        let deadline = self.deadline(now);
         let op = self.ops.get_mut(id)?;
         let transfer = op.transfer.as_mut()?;
         transfer.left = transfer.left.saturating_sub(n);
         let (rx, desc) = (transfer.rx, transfer.desc);
         op.postings = op.postings.saturating_add(1);
         let wrs = u32::from(n);
-        let (wr, _) = self.sq.push(Purpose::Writes, Some(id), wrs, deadline);
+        let (wr, _) = self.sq.push(Purpose::Writes, Some(id), wrs, now);
         self.pending = Some(Pending::Send(Some(id)));
         self.counters.tx_writes = self.counters.tx_writes.saturating_add(wrs);
         let signal = self.signal(now, false);
@@ -447,8 +446,7 @@ impl<S: Storage, T> Conn<S, T> {
             self.credits.take();
         }
         count(&mut self.counters.tx_noops);
-        let deadline = self.deadline(now);
-        let (wr, slot) = self.sq.push(Purpose::Noop, None, 1, deadline);
+        let (wr, slot) = self.sq.push(Purpose::Noop, None, 1, now);
         self.pending = Some(Pending::Send(None));
         let msg = self.out_msg(now, OutBody::Noop);
         Post::Send {
@@ -459,12 +457,11 @@ impl<S: Storage, T> Conn<S, T> {
             reg: false,
             payload: 0,
             signal: self.signal(now, true),
-            cksum: self.cksum,
+            cksum: self.live.cksum,
         }
     }
 
     fn post_msg(&mut self, now: Instant, id: OpId) -> Option<Post> {
-        let deadline = self.deadline(now);
         let op = self.ops.get_mut(id)?;
         let body = body(op)?;
         let (next, reg) = (after_post(op), op.work.has_sink());
@@ -493,7 +490,7 @@ impl<S: Storage, T> Conn<S, T> {
         self.finish(id, next);
         let live = self.ops.get(id).map(|_| id);
         let wrs = if reg { 2 } else { 1 };
-        let (wr, slot) = self.sq.push(purpose, live.filter(|_| ends), wrs, deadline);
+        let (wr, slot) = self.sq.push(purpose, live.filter(|_| ends), wrs, now);
         self.pending = Some(Pending::Send(live));
         let msg = self.out_msg(now, body);
         Some(Post::Send {
@@ -504,7 +501,7 @@ impl<S: Storage, T> Conn<S, T> {
             reg,
             payload,
             signal: self.signal(now, ends),
-            cksum: self.cksum,
+            cksum: self.live.cksum,
         })
     }
 
@@ -599,7 +596,7 @@ impl<S: Storage, T> Conn<S, T> {
 
 /// When a NOOP will be due to show that the connection is alive.
 pub(super) fn noop_interval<S: Storage, T>(conn: &Conn<S, T>) -> Option<Instant> {
-    let span = conn.keepalive.filter(|_| conn.noop_allowed())?;
+    let span = conn.live.keepalive.filter(|_| conn.noop_allowed())?;
     Some(conn.last_send.after(span))
 }
 

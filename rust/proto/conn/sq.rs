@@ -45,7 +45,7 @@ pub(super) struct Record {
     pub(super) purpose: Purpose,
     pub(super) op: Option<OpId>,
     wrs: u32,
-    deadline: Instant,
+    since: Instant,
     signal: bool,
 }
 
@@ -119,12 +119,12 @@ impl<S: Storage> Sq<S> {
         self.used
     }
 
-    /// When the oldest posting is overdue, if a completion that would retire it is to be expected.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    /// Since when the oldest posting waits, if a completion that would retire it is to be expected.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
         if self.signals == 0 {
             return None;
         }
-        self.record(self.head).map(|record| record.deadline)
+        self.record(self.head).map(|record| record.since)
     }
 
     fn index(&self, seq: u64) -> Option<usize> {
@@ -156,7 +156,7 @@ impl<S: Storage> Sq<S> {
         purpose: Purpose,
         op: Option<OpId>,
         wrs: u32,
-        deadline: Instant,
+        now: Instant,
     ) -> (WrId, SlotId) {
         let seq = self.tail;
         self.tail = self.tail.saturating_add(1);
@@ -164,7 +164,7 @@ impl<S: Storage> Sq<S> {
             purpose,
             op,
             wrs,
-            deadline,
+            since: now,
             signal: false,
         };
         if let Some(idx) = self.index(seq) {

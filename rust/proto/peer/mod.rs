@@ -58,6 +58,7 @@ use super::{
     ConnId,
     Done,
     Instant,
+    LiveTunables,
     NiTunables,
     Refused,
     Span,
@@ -82,7 +83,7 @@ const MAX_TRIES: u8 = 8;
 /// Fragments that version 1 peers accept: all of them are older than 2.15.
 const V1_MAX_FRAGS: u16 = 256;
 
-/// What a peer is made with. It does not change afterwards.
+/// What a peer is made with. Only [`Peer::retune`] changes it afterwards.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerConfig {
     /// The remote NID.
@@ -351,6 +352,11 @@ impl<S: Storage, T> Peer<S, T> {
             dirty: false,
             counters: PeerCounters::default(),
         })
+    }
+
+    /// Takes over tunables that were changed. Deadlines that run already stay as they are.
+    pub fn retune(&mut self, live: LiveTunables) {
+        self.config.connect_timeout = live.connect_timeout;
     }
 
     /// Takes a message that LNet sends to this peer.

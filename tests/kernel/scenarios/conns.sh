@@ -4,7 +4,7 @@
 # kernels: um um-debug stock
 # The life of connections: several to a peer, used in turn; listed, closed and deleted on command,
 # one peer or all; made anew when wanted, also when both ends start at a time; a peer that was
-# restarted; keepalives on idle ones; ports that must be privileged.
+# restarted; keepalives on idle ones, and written while they live; ports that must be privileged.
 
 # shellcheck source=tests/lnet/standin.sh
 . "$TREE/tests/lnet/standin.sh"
@@ -36,6 +36,24 @@ before=$(lnd_sent NOOP)
 nap 4
 expect_at_least 'NOOPs of idle connections' "$(($(lnd_sent NOOP) - before))" 3
 sync_point idle 30
+
+say 'tunables on connections that live'
+echo 0 >$P/keepalive
+# They are looked at every second.
+nap 3
+sync_point quiet
+before=$(lnd_sent NOOP)
+nap 3
+expect 'NOOPs without a keepalive' "$(lnd_sent NOOP)" "$before"
+echo 1 >$P/keepalive
+echo 1 >$P/cksum
+nap 3
+expect_at_least 'NOOPs with a keepalive again' "$(($(lnd_sent NOOP) - before))" 1
+sync_point summed
+ping_must_work 'with checksums'
+expect 'connections' "$(conns)" 3
+echo 0 >$P/cksum
+sync_point live 30
 
 say 'commands'
 if node_is 1; then

@@ -294,3 +294,49 @@ fn more_messages_than_lnet_may_send_are_refused() {
     b.conn.put_sink(b.now, rx, Tx(max + 1), sink(8192)).unwrap();
     b.tear_down();
 }
+
+#[test]
+fn tunables_change_while_the_connection_lives() {
+    let mut t = tunables(8);
+    t.keepalive = None;
+    t.timeout = Span::from_secs(50);
+    let mut b = Bench::open_with(&t);
+    b.pass(Span::from_secs(1000));
+    b.pump();
+    assert!(b.sent.is_empty());
+    assert_eq!(b.conn.poll_timeout(), None);
+
+    // A keepalive counts from the last message, not from the change.
+    t.keepalive = Some(Span::from_secs(5));
+    b.conn.retune(t.live());
+    b.pump();
+    assert_eq!(b.last_sent(), OutBody::Noop);
+    b.complete_all();
+
+    t.keepalive = None;
+    t.cksum = true;
+    b.conn.retune(t.live());
+    b.send_put(1, 5000);
+    assert!(b
+        .posts
+        .iter()
+        .any(|post| matches!(post, Post::Send { cksum: true, .. })));
+    b.complete_all();
+    b.pass(Span::from_secs(19));
+    b.send_put(2, 5000);
+    b.complete_all();
+    assert_eq!(
+        b.conn.poll_timeout(),
+        Some(b.now.after(Span::from_secs(31)))
+    );
+
+    // A shorter timeout holds for what is under way, the oldest first.
+    t.timeout = Span::from_secs(20);
+    b.conn.retune(t.live());
+    assert_eq!(b.conn.poll_timeout(), Some(b.now.after(Span::from_secs(1))));
+    b.conn.handle_timeout(b.now);
+    assert_eq!(b.cause(), None);
+    b.pass(Span::from_secs(1));
+    b.conn.handle_timeout(b.now);
+    assert_eq!(b.cause(), Some(Cause::Timeout));
+}

@@ -19,6 +19,7 @@ use ko2iblnd_host::proto::{
     Done,
     Health,
     Instant,
+    LiveTunables,
     Refused, //
 };
 use ko2iblnd_host::wire::{
@@ -250,6 +251,22 @@ fn lu_17480_no_cm_event_at_all() {
         b.ok(id, AttemptEvent::Released);
         assert_eq!(b.acts(), [Act::Idle]);
     }
+}
+
+#[test]
+fn the_connect_timeout_changes_while_the_peer_lives() {
+    let mut b = Bench::new(config(1));
+    let live = LiveTunables {
+        timeout: secs(20),
+        connect_timeout: secs(5),
+        keepalive: None,
+        cksum: false,
+    };
+    b.peer.retune(live);
+    b.queue();
+    let id = b.start();
+    b.ok(id, AttemptEvent::Connecting);
+    assert_eq!(b.peer.poll_timeout(), Some(b.now.after(secs(5))));
 }
 
 #[test]
