@@ -4,6 +4,7 @@
 //! named by its ids.
 
 mod catalogue;
+mod cdriver;
 mod chain;
 mod common;
 mod credits;
