@@ -1211,7 +1211,11 @@ impl World {
             1 => self.eps[id].qp.fail_all(),
             2 => self.eps[id].conn.handle_disconnected(now),
             3 => self.cut_until = self.now + span,
-            4 => self.nodes[node].frozen_until = self.now + span,
+            4 => {
+                // What was put off until then does not come earlier when it hangs once more.
+                let until = &mut self.nodes[node].frozen_until;
+                *until = (*until).max(self.now + span);
+            }
             5 => {
                 self.eps[id].qp.hung = true;
                 self.eps[id].conn.close(now, Cause::DeviceGone);
