@@ -11,7 +11,6 @@ use super::{
     },
     rx::{
         Digest,
-        DigestBody,
         Grant, //
     },
     state::{
@@ -137,21 +136,12 @@ impl<S: Storage, T> Conn<S, T> {
         let Some(digest) = self.take_back(rx) else {
             return;
         };
-        match digest.body {
-            DigestBody::PutReq { cookie, .. } => {
-                self.release_rx(rx, Grant::Credit);
-                if self.is_established() {
-                    self.answer(now, Work::Nak { cookie, status });
-                }
-            }
-            DigestBody::Conn(_)
-            | DigestBody::Noop
-            | DigestBody::Immediate { .. }
-            | DigestBody::PutNak(_)
-            | DigestBody::PutAck { .. }
-            | DigestBody::PutDone(_)
-            | DigestBody::GetReq { .. }
-            | DigestBody::GetDone(_) => self.wrong_command(now, rx),
+        let Some(cookie) = digest.body.put_req() else {
+            return self.wrong_command(now, rx);
+        };
+        self.release_rx(rx, Grant::Credit);
+        if self.is_established() {
+            self.answer(now, Work::Nak { cookie, status });
         }
     }
 
@@ -176,20 +166,10 @@ impl<S: Storage, T> Conn<S, T> {
             self.release_rx(rx, Grant::Nothing);
             return Err(Refused { tx, cause });
         }
-        let cookie = match digest.body {
-            DigestBody::PutReq { cookie, .. } => cookie,
-            DigestBody::Conn(_)
-            | DigestBody::Noop
-            | DigestBody::Immediate { .. }
-            | DigestBody::PutNak(_)
-            | DigestBody::PutAck { .. }
-            | DigestBody::PutDone(_)
-            | DigestBody::GetReq { .. }
-            | DigestBody::GetDone(_) => {
-                self.wrong_command(now, rx);
-                let cause = Cause::BadInput;
-                return Err(Refused { tx, cause });
-            }
+        let Some(cookie) = digest.body.put_req() else {
+            self.wrong_command(now, rx);
+            let cause = Cause::BadInput;
+            return Err(Refused { tx, cause });
         };
         // The buffer is for the PUT_DONE, which needs no credit.
         self.release_rx(rx, Grant::Nothing);
@@ -207,23 +187,14 @@ impl<S: Storage, T> Conn<S, T> {
         let Some(digest) = self.take_back(rx) else {
             return;
         };
-        match digest.body {
-            DigestBody::GetReq { cookie, .. } => {
-                self.release_rx(rx, Grant::Credit);
-                if self.is_established() {
-                    // A positive status would promise data.
-                    let status = status.min(0);
-                    self.answer(now, Work::NoData { cookie, status });
-                }
-            }
-            DigestBody::Conn(_)
-            | DigestBody::Noop
-            | DigestBody::Immediate { .. }
-            | DigestBody::PutReq { .. }
-            | DigestBody::PutNak(_)
-            | DigestBody::PutAck { .. }
-            | DigestBody::PutDone(_)
-            | DigestBody::GetDone(_) => self.wrong_command(now, rx),
+        let Some((cookie, ..)) = digest.body.get_req() else {
+            return self.wrong_command(now, rx);
+        };
+        self.release_rx(rx, Grant::Credit);
+        if self.is_established() {
+            // A positive status would promise data.
+            let status = status.min(0);
+            self.answer(now, Work::NoData { cookie, status });
         }
     }
 
@@ -251,25 +222,10 @@ impl<S: Storage, T> Conn<S, T> {
             self.release_rx(rx, Grant::Nothing);
             return Err(Refused { tx, cause });
         }
-        let (cookie, desc, total) = match digest.body {
-            DigestBody::GetReq {
-                cookie,
-                desc,
-                total,
-                ..
-            } => (cookie, desc, total),
-            DigestBody::Conn(_)
-            | DigestBody::Noop
-            | DigestBody::Immediate { .. }
-            | DigestBody::PutReq { .. }
-            | DigestBody::PutNak(_)
-            | DigestBody::PutAck { .. }
-            | DigestBody::PutDone(_)
-            | DigestBody::GetDone(_) => {
-                self.wrong_command(now, rx);
-                let cause = Cause::BadInput;
-                return Err(Refused { tx, cause });
-            }
+        let Some((cookie, desc, total)) = digest.body.get_req() else {
+            self.wrong_command(now, rx);
+            let cause = Cause::BadInput;
+            return Err(Refused { tx, cause });
         };
         let op = match self.start(now, tx, Work::GetSource, Phase::Planning) {
             Ok(op) => op,

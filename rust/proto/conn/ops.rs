@@ -137,18 +137,9 @@ impl Phase {
     pub(super) const fn after(self, event: OpEvent, exposed: bool, busy: bool) -> Option<Self> {
         match event {
             OpEvent::Closed => self.after_closed(exposed, busy),
-            OpEvent::PostFailed => match self {
-                Self::Free | Self::Finish | Self::Drain => None,
-                Self::Reserve
-                | Self::Credit
-                | Self::Reply
-                | Self::Sent
-                | Self::Wait
-                | Self::Plan
-                | Self::Planning
-                | Self::Inv
-                | Self::InvSent
-                | Self::Abort => Some(Self::Drain),
+            OpEvent::PostFailed | OpEvent::Drained => match self.is_over() {
+                true => None,
+                false => Some(Self::Drain),
             },
             OpEvent::Quiet => match self {
                 Self::Abort => Some(Self::Finish),
@@ -168,19 +159,6 @@ impl Phase {
             OpEvent::SentOk | OpEvent::SentErr => self.only_from(Self::Sent, Self::Finish),
             OpEvent::InvOk => self.only_from(Self::InvSent, Self::Finish),
             OpEvent::InvErr => self.only_from(Self::InvSent, Self::Drain),
-            OpEvent::Drained => match self {
-                Self::Free | Self::Finish | Self::Drain => None,
-                Self::Reserve
-                | Self::Credit
-                | Self::Reply
-                | Self::Sent
-                | Self::Wait
-                | Self::Plan
-                | Self::Planning
-                | Self::Inv
-                | Self::InvSent
-                | Self::Abort => Some(Self::Drain),
-            },
         }
     }
 
@@ -228,9 +206,10 @@ impl Phase {
         }
     }
 
-    const fn has_deadline(self) -> bool {
+    /// Whether the outcome is settled: it has no deadline any more.
+    const fn is_over(self) -> bool {
         match self {
-            Self::Free | Self::Finish | Self::Drain => false,
+            Self::Free | Self::Finish | Self::Drain => true,
             Self::Reserve
             | Self::Credit
             | Self::Reply
@@ -240,7 +219,7 @@ impl Phase {
             | Self::Planning
             | Self::Inv
             | Self::InvSent
-            | Self::Abort => true,
+            | Self::Abort => false,
         }
     }
 }
@@ -479,7 +458,7 @@ impl<S: Storage, T> Ops<S, T> {
         if let Some(queue) = phase.queue() {
             self.link(queue, idx);
         }
-        if !phase.has_deadline() {
+        if phase.is_over() {
             self.timers.remove(&mut self.by_age, idx);
         }
     }

@@ -93,6 +93,43 @@ pub(super) enum DigestBody {
     GetDone(Completion),
 }
 
+impl DigestBody {
+    /// The cookie, when it is a PUT_REQ.
+    pub(super) const fn put_req(&self) -> Option<Cookie> {
+        match *self {
+            Self::PutReq { cookie, .. } => Some(cookie),
+            Self::Conn(_)
+            | Self::Noop
+            | Self::Immediate { .. }
+            | Self::PutNak(_)
+            | Self::PutAck { .. }
+            | Self::PutDone(_)
+            | Self::GetReq { .. }
+            | Self::GetDone(_) => None,
+        }
+    }
+
+    /// The cookie, the sink and its length, when it is a GET_REQ.
+    pub(super) const fn get_req(&self) -> Option<(Cookie, DescLoc, u32)> {
+        match *self {
+            Self::GetReq {
+                cookie,
+                desc,
+                total,
+                ..
+            } => Some((cookie, desc, total)),
+            Self::Conn(_)
+            | Self::Noop
+            | Self::Immediate { .. }
+            | Self::PutReq { .. }
+            | Self::PutNak(_)
+            | Self::PutAck { .. }
+            | Self::PutDone(_)
+            | Self::GetDone(_) => None,
+        }
+    }
+}
+
 impl Digest {
     pub(super) fn new(msg: &Message<'_>) -> Self {
         let body = match msg.body {
