@@ -432,7 +432,10 @@ impl<'a> Worker<'a> {
         }
         let Some(link) = self.links.get(&tag) else {
             // Of a listener: its device is being removed, or its address moved.
-            return self.driver.listener_event(tag, &kind);
+            return match kind {
+                CmEventKind::AddrChange => self.driver.follow_address(tag),
+                _ => self.driver.listener_event(tag, &kind),
+            };
         };
         let peer = link.peer.clone();
         match link.purpose {
@@ -495,7 +498,14 @@ impl<'a> Worker<'a> {
                 });
                 AttemptEvent::DeviceGone
             }
-            CmEventKind::AddrChange | CmEventKind::TimewaitExit => return,
+            CmEventKind::AddrChange => {
+                return self.drive_conn(tag, |conn| {
+                    if conn.is_known() {
+                        address_moved(conn);
+                    }
+                });
+            }
+            CmEventKind::TimewaitExit => return,
             // Handled before.
             CmEventKind::ConnectRequest(_) => return,
         };
@@ -655,6 +665,9 @@ impl<'a> Worker<'a> {
         if matches!(kind, CmEventKind::Established) {
             link.pending = None;
         }
+        if matches!(kind, CmEventKind::AddrChange) {
+            return address_moved(&conn);
+        }
         conn.drive(|engine, now| match kind {
             CmEventKind::Established => engine.handle_established(now, None),
             CmEventKind::Disconnected => engine.handle_disconnected(now),
@@ -665,6 +678,7 @@ impl<'a> Worker<'a> {
                 engine.handle_conn_failed(now, Cause::ConnectTimeout);
             }
             CmEventKind::DeviceRemoval => engine.close(now, Cause::DeviceGone),
+            // The first was seen to above.
             CmEventKind::AddrChange | CmEventKind::TimewaitExit => {}
             CmEventKind::AddrResolved
             | CmEventKind::AddrError(_)
@@ -744,6 +758,13 @@ impl<'a> Worker<'a> {
         }
         self.drive_peer(peer);
     }
+}
+
+/// Our address has moved, and the peer sends to where it was. An orderly end, so that nobody is
+/// blamed for it; the next message finds the new way.
+fn address_moved(conn: &Conn) {
+    crate::info_ratelimited!("{}: closed, our address has moved\n", conn.peer.nid);
+    conn.drive(|engine, now| engine.handle_disconnected(now));
 }
 
 /// Leaves in the log why the CM could not connect.

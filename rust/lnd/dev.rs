@@ -229,10 +229,7 @@ impl Dev {
     ///
     /// As of [`Dev::open`].
     pub(crate) fn attach(&self, driver: &Driver) -> Result {
-        let service = u16::try_from(Params::read().service).map_err(|_| EINVAL)?;
-        let id = CmId::new(&driver.connd.cm, self.net, self.tag)?;
-        id.set_reuseaddr(true)?;
-        id.bind(&SockAddr::v4(self.addr.to_be_bytes(), service))?;
+        let id = self.bind(driver)?;
         let device = id.device()?.ok_or(ENODEV)?;
         let hca = Hca::new(driver, device.clone(), id.port(), self.mrs_per_cpt);
         let hca = hca.inspect_err(|e| self.say_once(&device, *e))?;
@@ -249,6 +246,38 @@ impl Dev {
         drop(devices);
         drop(none);
         Ok(())
+    }
+
+    /// Listens anew, because the CM tells a listener of moves by the hardware address that there
+    /// was when it was bound. `false` when the address is on another device now, or on none: then
+    /// nobody listens.
+    ///
+    /// # Errors
+    ///
+    /// Those of the CM; ENOMEM. Nobody listens then.
+    pub(crate) fn listen_again(&self, driver: &Driver) -> Result<bool> {
+        self.close();
+        let id = self.bind(driver)?;
+        let Some(device) = id.device()?.map(|device| device.id()) else {
+            return Ok(false);
+        };
+        let listener = id.listen()?;
+        // As in attach.
+        let devices = driver.devices.lock();
+        let stays = devices.contains(&device) && self.is_on(device);
+        if stays {
+            *self.listener.lock() = Some(listener);
+        }
+        Ok(stays)
+    }
+
+    /// An id that is bound to the address.
+    fn bind(&self, driver: &Driver) -> Result<CmId> {
+        let service = u16::try_from(Params::read().service).map_err(|_| EINVAL)?;
+        let id = CmId::new(&driver.connd.cm, self.net, self.tag)?;
+        id.set_reuseaddr(true)?;
+        id.bind(&SockAddr::v4(self.addr.to_be_bytes(), service))?;
+        Ok(id)
     }
 
     /// Why `device` cannot be used; once, because it is tried again every second.
@@ -284,12 +313,14 @@ impl Dev {
         Some(hca.released.0.clone())
     }
 
+    /// The device that is used, if there is one.
+    pub(crate) fn device_id(&self) -> Option<DeviceId> {
+        self.hca.lock().as_ref().map(|hca| hca.device.id())
+    }
+
     /// Whether the device is `id`.
     pub(crate) fn is_on(&self, id: DeviceId) -> bool {
-        self.hca
-            .lock()
-            .as_ref()
-            .is_some_and(|hca| hca.device.id() == id)
+        self.device_id() == Some(id)
     }
 
     /// Whether there is no device.

@@ -263,10 +263,8 @@ impl Driver {
             CmEventKind::DeviceRemoval => {
                 pr_warn!("{}: RDMA device is being removed\n", dev.name());
             }
-            CmEventKind::AddrChange => {
-                pr_warn!("{}: address has moved to another device\n", dev.name());
-            }
-            CmEventKind::AddrResolved
+            CmEventKind::AddrChange
+            | CmEventKind::AddrResolved
             | CmEventKind::AddrError(_)
             | CmEventKind::RouteResolved
             | CmEventKind::RouteError(_)

@@ -4,10 +4,16 @@
 //!
 //! When a device is removed, the NIs on it stay, but are detached: LNet is told to avoid them, and
 //! what they are given to send fails. When a device has their address again, they attach to it.
+//!
+//! When the address moves, which is what a bond does whose active leg fails, the connections are
+//! closed, because their peers send to where it was; if another device has it now, the NIs attach
+//! to that one.
 
 use super::{
+    conn::Conn,
     dev::Dev,
     ni::Ni,
+    stats::Event,
     Driver, //
 };
 use crate::{
@@ -70,15 +76,47 @@ impl Driver {
         self.look_at_interfaces();
         loop {
             self.each_ni(dev, Ni::device_gone);
-            for conn in self.conns.iter() {
-                if conn.device == id {
-                    conn.drive(|engine, now| engine.close(now, Cause::DeviceGone));
-                }
-            }
+            self.close_conns(|conn| conn.device == id);
             if released.wait_timeout(LOOK_AGAIN_NS) {
                 return;
             }
         }
+    }
+
+    fn close_conns(&self, which: impl Fn(&Conn) -> bool) {
+        for conn in self.conns.iter() {
+            if which(&conn) {
+                conn.drive(|engine, now| engine.close(now, Cause::DeviceGone));
+            }
+        }
+    }
+
+    /// The address of the listener with `tag` has moved: attaches to the device that has it now.
+    /// In connd.
+    pub(super) fn follow_address(&self, tag: u64) {
+        let dev = self
+            .devs
+            .lock()
+            .iter()
+            .find(|dev| dev.tag() == tag)
+            .cloned();
+        let Some((dev, old)) = dev.and_then(|dev| dev.device_id().map(|id| (dev, id))) else {
+            return;
+        };
+        Event::AddressMoved.count();
+        self.look_at_interfaces();
+        match dev.listen_again(self) {
+            Ok(true) => {
+                return pr_warn!("{}: address has moved, on the same device\n", dev.name());
+            }
+            Ok(false) => pr_warn!("{}: address has moved to another device\n", dev.name()),
+            Err(e) => pr_warn!("{}: address has moved: {:?}\n", dev.name(), e),
+        }
+        // What is left of the old one goes with its connections; nobody waits for that.
+        drop(dev.detach(old));
+        self.each_ni(&dev, Ni::device_gone);
+        self.close_conns(|conn| conn.device == old && Arc::ptr_eq(&conn.peer.ni.dev, &dev));
+        self.attach_all();
     }
 
     /// Calls `f` for every NI on `dev`.

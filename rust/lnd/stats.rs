@@ -134,6 +134,8 @@ counters! {
         CmUnexpected = "cm_unexpected",
         /// Devices that went away under an NI.
         DeviceGone = "device_gone",
+        /// Addresses that moved, as those of a bond do whose active leg fails.
+        AddressMoved = "address_moved",
         /// Peers reported to LNet as down.
         NotifyDown = "notify_down",
         /// Allocations that failed where nothing better could be done than to fail the operation.

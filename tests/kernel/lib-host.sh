@@ -30,16 +30,35 @@ scenario_timeout() {
 	esac
 }
 
-# Interfaces v1 and v2, one for each UML node. The frames carry whole checksums: nothing on
-# the way fills them in.
-make_veth() {
-	ip link show v1 >/dev/null 2>&1 && ip link del v1
-	ip link add v1 mtu 9000 type veth peer name v2 mtu 9000
-	for end in v1 v2; do
+# up_veth END...: the frames carry whole checksums: nothing on the way fills them in.
+up_veth() {
+	local end
+	for end; do
 		echo 1 >"/proc/sys/net/ipv6/conf/$end/disable_ipv6" 2>/dev/null || true
 		ethtool -K "$end" tx off rx off gso off gro off tso off >/dev/null 2>&1 || true
 		ip link set "$end" up
 	done
+}
+
+# Interfaces v1 and v2, one for each UML node. With two legs also w1 and w2, and all four on one
+# switch.
+make_veth() {
+	local end
+	for end in v1 v2 w1 w2 sw; do
+		ip link del "$end" >/dev/null 2>&1 || true
+	done
+	if [ -z "$legs" ]; then
+		ip link add v1 mtu 9000 type veth peer name v2 mtu 9000
+		up_veth v1 v2
+		return
+	fi
+	ip link add sw mtu 9000 type bridge forward_delay 0
+	for end in v1 v2 w1 w2; do
+		ip link add "$end" mtu 9000 type veth peer name "s$end" mtu 9000
+		ip link set "s$end" master sw
+		up_veth "$end" "s$end"
+	done
+	up_veth sw
 }
 
 # node_script N: the init of node N, with all it must know.
@@ -59,6 +78,7 @@ boot_um() {
 	local node=$1 options=()
 	# The debug kernel's init dies at once with seccomp=on.
 	[ "$kernel" = um-debug ] && options=(mem=1G) || options=(mem=1G seccomp=on)
+	[ -z "$legs" ] || options+=("vec1:transport=raw,ifname=w$node,mtu=9000")
 	# UML puts its terminal into raw mode and its helpers share the process group.
 	TMPDIR=/dev/shm setsid "$kdir/linux" "${options[@]}" root=/dev/root rootfstype=hostfs rootflags=/ rw \
 		init="$run/init.$node" ncpus=1 con=null con0=null,fd:1 ssl=null umid="kor$$.$node" \
@@ -265,6 +285,7 @@ run_scenario() {
 		echo "FAIL $name: no such scenario"
 		return 1
 	fi
+	legs=$(sed -n 's/^# two legs.*/yes/p' "$file_of_scenario" | head -n 1)
 	judged=$(sed -n 's/^# judge.*/yes/p' "$file_of_scenario" | head -n 1)
 	limit=${timeout:-$(scenario_timeout "$file_of_scenario")}
 	rm -rf "$run"
