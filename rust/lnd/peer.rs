@@ -140,9 +140,15 @@ impl Peer {
     }
 }
 
+/// Which shard a NID is in.
+fn shard_of(nid: Nid) -> usize {
+    let hash = nid.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    hash as usize % SHARDS
+}
+
 /// The peers of one NI by NID.
 pub(crate) struct PeerTable {
-    shards: KVec<Pin<KBox<SpinLock<Shard>>>>,
+    shards: Pin<KBox<[SpinLock<Shard>; SHARDS]>>,
 }
 
 #[derive(Default)]
@@ -155,17 +161,16 @@ struct Shard {
 impl PeerTable {
     /// An empty table.
     pub(crate) fn new() -> Result<Self> {
-        let mut shards = KVec::with_capacity(SHARDS, GFP_KERNEL)?;
-        for _ in 0..SHARDS {
-            let shard = new_spinlock!(Shard::default(), "ko2iblnd::PeerTable");
-            shards.push(KBox::pin_init(shard, GFP_KERNEL)?, GFP_KERNEL)?;
-        }
-        Ok(Self { shards })
+        let shards = pin_init::pin_init_array_from_fn(|_| {
+            new_spinlock!(Shard::default(), "ko2iblnd::PeerTable")
+        });
+        Ok(Self {
+            shards: KBox::pin_init(shards, GFP_KERNEL)?,
+        })
     }
 
     fn shard(&self, nid: Nid) -> &SpinLock<Shard> {
-        let hash = nid.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        &self.shards[hash as usize % self.shards.len()]
+        &self.shards[shard_of(nid)]
     }
 
     /// The peer with this NID.
@@ -230,14 +235,7 @@ impl PeerTable {
     /// holding a lock. Start with `None`.
     pub(crate) fn next(&self, after: Option<Nid>) -> Option<Arc<Peer>> {
         let (first, mut from) = match after {
-            Some(nid) => {
-                let shard: *const _ = self.shard(nid);
-                let at = self
-                    .shards
-                    .iter()
-                    .position(|s| core::ptr::eq(&raw const **s, shard));
-                (at?, nid.0.checked_add(1))
-            }
+            Some(nid) => (shard_of(nid), nid.0.checked_add(1)),
             None => (0, Some(0)),
         };
         for shard in self.shards.iter().skip(first) {
@@ -264,7 +262,7 @@ impl PeerTable {
 
     /// No new peers from here on.
     pub(crate) fn close(&self) {
-        for shard in &self.shards {
+        for shard in self.shards.iter() {
             shard.lock().closed = true;
         }
     }
