@@ -201,7 +201,7 @@ void kor_lnet_inet_free(struct lnet_inetdev *list);
  * 1: usable, 0: not (being unregistered, operational state not up, no link),
  * -ENODEV: no such interface. Takes RTNL.
  */
-int kor_lnet_link_status(struct net *ns, const char *name);
+int kor_lnet_link_status(struct net *ns, u32 ifindex);
 
 /* ------------------------------------------------------------------ CPTs */
 

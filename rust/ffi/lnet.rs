@@ -132,10 +132,10 @@ pub(crate) unsafe fn inet_enumerate(list: *mut *mut RawInetDev, ns: *mut RawNet)
 ///
 /// # Safety
 ///
-/// `ns` must be a namespace that is held and `name` a C string.
-pub(crate) unsafe fn link_status(ns: *mut RawNet, name: *const kernel::ffi::c_char) -> i32 {
+/// `ns` must be a namespace that is held.
+pub(crate) unsafe fn link_status(ns: *mut RawNet, ifindex: u32) -> i32 {
     // SAFETY: by the contract of this function.
-    unsafe { bindings::kor_lnet_link_status(ns.cast(), name) }
+    unsafe { bindings::kor_lnet_link_status(ns.cast(), ifindex) }
 }
 
 /// LNet's preference for a device that is near a GPU.

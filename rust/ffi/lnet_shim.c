@@ -642,17 +642,12 @@ void kor_lnet_inet_free(struct lnet_inetdev *list)
 	kfree(list);
 }
 
-int kor_lnet_link_status(struct net *ns, const char *name)
+int kor_lnet_link_status(struct net *ns, u32 ifindex)
 {
-	char base[KOR_IFNAMSIZ];
 	struct net_device *dev;
 	int up = 0;
 
-	if (strscpy(base, name, sizeof(base)) < 0)
-		return -ENODEV;
-	/* An alias such as ib0:1 is an address label of ib0. */
-	base[strcspn(base, ":")] = '\0';
-	dev = dev_get_by_name(ns, base);
+	dev = dev_get_by_index(ns, ifindex);
 	if (!dev)
 		return -ENODEV;
 	if (dev->reg_state == NETREG_REGISTERED && netif_oper_up(dev))

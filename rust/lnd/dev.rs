@@ -178,6 +178,8 @@ pub(crate) struct Dev {
     addr: u32,
     /// The address label, such as `ib0:1`.
     name: CString,
+    /// Index of the interface.
+    index: u32,
     /// MRs that each pool keeps.
     mrs_per_cpt: u32,
     /// What connection requests to this address carry.
@@ -210,6 +212,7 @@ impl Dev {
                 net,
                 addr: iface.ipv4().ok_or(EINVAL)?,
                 name: CString::try_from(iface.name())?,
+                index: iface.index(),
                 mrs_per_cpt,
                 tag: driver.next_tag(),
                 listener <- new_mutex!(None, "ko2iblnd::Dev::listener"),
@@ -338,16 +341,24 @@ impl Dev {
         let hca = self.hca().ok();
         let hca = hca.filter(|hca| !hca.failed.load(Relaxed));
         let port = hca.as_ref().map(|hca| hca.device.port_active(hca.port));
-        let has_address = |interfaces: Interfaces| {
-            let mut all = interfaces.iter();
-            all.any(|i| i.ipv4() == Some(self.addr) && i.name().to_bytes() == self.name.to_bytes())
-        };
+        let iface = self.interface();
+        let index = iface.as_ref().map_or(self.index, Interface::index);
         Usability {
             device: hca.is_some(),
             port: matches!(port, Some(Ok(true))),
-            link: lnet::is_link_up(self.net, &self.name).unwrap_or(false),
-            address: Interfaces::enumerate(self.net).is_ok_and(has_address),
+            link: lnet::is_link_up(self.net, index).unwrap_or(false),
+            address: iface.is_some(),
         }
+    }
+
+    /// The interface, if it is up and has the address: the same one, whatever its name is now, or
+    /// one of the same name that has come in its place.
+    fn interface(&self) -> Option<Interface> {
+        let interfaces = Interfaces::enumerate(self.net).ok()?;
+        let same =
+            |i: &Interface| i.index() == self.index || i.name().to_bytes() == self.name.to_bytes();
+        let mut all = interfaces.iter();
+        all.find(|i| i.ipv4() == Some(self.addr) && same(i))
     }
 
     /// Whether this is address `addr` in namespace `net`.

@@ -22,6 +22,11 @@ impl Interface {
         CStr::from_bytes_until_nul(as_bytes(&self.0.name)).unwrap_or(c"")
     }
 
+    /// Index of the interface, which stays when the interface is renamed.
+    pub(crate) fn index(&self) -> u32 {
+        self.0.ifindex
+    }
+
     /// IPv4 address in host order; `None` for IPv6.
     pub(crate) fn ipv4(&self) -> Option<u32> {
         (self.0.addr_len == 4).then_some(self.0.addr)
@@ -100,16 +105,16 @@ impl Drop for Interfaces {
     }
 }
 
-/// Whether the interface `name` of `ns` can carry traffic: registered, operational, and with a
+/// Whether the interface `index` of `ns` can carry traffic: registered, operational, and with a
 /// link unless its driver cannot tell. Takes RTNL, so it sleeps and must not be called from a
 /// notifier that holds it.
 ///
 /// # Errors
 ///
 /// `ENODEV` when there is no such interface.
-pub(crate) fn is_link_up(ns: Net, name: &CStr) -> Result<bool> {
+pub(crate) fn is_link_up(ns: Net, index: u32) -> Result<bool> {
     // SAFETY: the namespace is held, by the invariant of `Net`.
-    let rc = unsafe { ffi::link_status(ns.as_ptr(), name.as_char_ptr()) };
+    let rc = unsafe { ffi::link_status(ns.as_ptr(), index) };
     to_result(rc)?;
     Ok(rc > 0)
 }

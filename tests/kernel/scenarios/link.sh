@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 # timeout: 90
 # kernels: um um-debug stock
-# The interface goes down and comes back, its address goes and comes back, the RDMA device goes
-# and comes back under an NI: LNet is told to avoid the NI and to use it again, and traffic works
+# The interface goes down and comes back, its address goes and comes back, it is renamed, the RDMA
+# device goes and comes back under an NI: LNet is told to avoid the NI and to use it again, and traffic works
 # as before; removing the device does not wait for traffic.
 
 # shellcheck source=tests/lnet/standin.sh
@@ -32,6 +32,16 @@ if node_is 1; then
 	run ip addr add "$MY_IP/24" dev "$NETDEV"
 	wait_for 5 is_usable
 	wait_for 20 pings
+	# Its new name is no reason to avoid it, also when its state is looked at anew.
+	run ip link set "$NETDEV" name renamed0
+	run ip link set renamed0 down
+	wait_for 5 is_fatal
+	run ip link set renamed0 up
+	wait_for 5 is_usable
+	wait_for 20 pings
+	run ip link set renamed0 name "$NETDEV"
+	wait_for 20 pings
+	run is_usable
 fi
 sync_point link 90
 
