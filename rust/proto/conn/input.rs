@@ -82,11 +82,13 @@ impl<S: Storage, T> Conn<S, T> {
                 let Some(rx) = self.rx.completed(wr) else {
                     return self.bad_completion(now);
                 };
-                let cause = match flushed {
-                    true => Cause::Flushed,
-                    false => Cause::RecvFailed,
-                };
-                self.event(now, Event::Close(cause));
+                match (flushed, self.state) {
+                    // The CM flushes the QP when the peer rejects us, and says so only then. Its
+                    // reason is the one that counts; without one the deadline ends it.
+                    (true, State::Connecting { .. }) => self.flushed = true,
+                    (true, _) => self.event(now, Event::Close(Cause::Flushed)),
+                    (false, _) => self.event(now, Event::Close(Cause::RecvFailed)),
+                }
                 self.release_rx(rx, Grant::Nothing);
             }
         }
@@ -200,6 +202,9 @@ impl<S: Storage, T> Conn<S, T> {
     ) {
         if !matches!(self.state, State::Connecting { .. }) {
             return count(&mut self.counters.ignored_events);
+        }
+        if self.flushed {
+            return self.event(now, Event::Close(Cause::Flushed));
         }
         let agreed = match (self.role, ack) {
             (Role::Passive, Some(_) | None) => Ok(()),

@@ -272,6 +272,8 @@ pub struct Conn<S: Storage, T> {
     live: LiveTunables,
     state: State,
     was_established: bool,
+    /// Receives were flushed before it was established.
+    flushed: bool,
     notified: bool,
     credits: Credits,
     rx: RxSlots<S>,
@@ -309,6 +311,7 @@ impl<S: Storage, T> Conn<S, T> {
                 deadline: now.after(tunables.connect_timeout),
             },
             was_established: false,
+            flushed: false,
             notified: false,
             credits: Credits::new(limits.queue_depth),
             rx: RxSlots::new(storage, limits.rx_slots)?,

@@ -26,6 +26,8 @@ pub(super) enum CmMsg {
     Req(Vec<u8>),
     Rep(Vec<u8>),
     Rej(Vec<u8>),
+    /// Here already: the CM has moved the queue pair to the error state, and says why.
+    RejTold(Vec<u8>),
     Rtu,
     /// Disconnected, or given up.
     Bye,
@@ -448,7 +450,7 @@ impl World {
         let done = match msg {
             CmMsg::Req(_) => it.answered || it.aborted,
             CmMsg::Rep(_) => it.settled,
-            CmMsg::Rej(_) | CmMsg::Rtu | CmMsg::Bye => true,
+            CmMsg::Rej(_) | CmMsg::RejTold(_) | CmMsg::Rtu | CmMsg::Bye => true,
         };
         if done {
             return;
@@ -468,7 +470,7 @@ impl World {
                     self.drive(id);
                 }
             }
-            CmMsg::Req(_) | CmMsg::Rej(_) | CmMsg::Rtu | CmMsg::Bye => {
+            CmMsg::Req(_) | CmMsg::Rej(_) | CmMsg::RejTold(_) | CmMsg::Rtu | CmMsg::Bye => {
                 let _ = self.tell(cm, AttemptEvent::Unreachable);
             }
         }
@@ -496,6 +498,15 @@ impl World {
             CmMsg::Rep(bytes) => self.cm_rep(cm, bytes),
             CmMsg::Rej(bytes) => {
                 self.exchanges[cm].answered = true;
+                if let Some(id) = self.exchanges[cm].active_ep {
+                    self.eps[id].qp.fail_all();
+                    self.drive(id);
+                }
+                self.cm_on_way += 1;
+                let delay = self.jitter(self.cfg.action_delay + self.cfg.cq_delay);
+                self.at(delay, Ev::CmMsg(to, cm, CmMsg::RejTold(bytes)));
+            }
+            CmMsg::RejTold(bytes) => {
                 let private = padded(bytes, 148);
                 let cm_reason = CM_REJ_CONSUMER_DEFINED;
                 let private = &private;
@@ -566,7 +577,7 @@ impl World {
         self.exchanges[cm].answer = Some(answer.clone());
         match &answer {
             CmMsg::Rep(_) => self.repeat(other, cm, answer, 6),
-            CmMsg::Req(_) | CmMsg::Rej(_) | CmMsg::Rtu | CmMsg::Bye => {
+            CmMsg::Req(_) | CmMsg::Rej(_) | CmMsg::RejTold(_) | CmMsg::Rtu | CmMsg::Bye => {
                 self.send_cm(other, cm, answer);
             }
         }

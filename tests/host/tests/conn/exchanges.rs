@@ -477,3 +477,38 @@ fn lengths_that_cannot_be_are_refused() {
 fn time_starts_anywhere() {
     assert!(Instant(u64::MAX).after(T).passed(Instant(u64::MAX)));
 }
+
+/// The CM flushes the queue pair of a connection that the peer rejects before it says why.
+#[test]
+fn a_flush_while_connecting_is_not_the_reason() {
+    let mut b = Bench::connecting(Role::Active, &tunables(8));
+    for wr in std::mem::take(&mut b.rq) {
+        b.conn.handle_recv_error(b.now, wr, true);
+        b.pump();
+    }
+    assert!(b.rq.is_empty() && b.cause().is_none());
+    b.conn.handle_conn_failed(b.now, Cause::Rejected);
+    assert_eq!(b.cause(), Some(Cause::Rejected));
+    b.tear_down();
+
+    // Without a reason the deadline ends it, and what is flushed is never established.
+    for established in [false, true] {
+        let mut b = Bench::connecting(Role::Passive, &tunables(8));
+        let wr = b.rq.pop_front().unwrap();
+        b.conn.handle_recv_error(b.now, wr, true);
+        assert_eq!(b.cause(), None);
+        let cause = match established {
+            true => {
+                b.conn.handle_established(b.now, None);
+                Cause::Flushed
+            }
+            false => {
+                b.pass(Span::from_secs(13));
+                b.conn.handle_timeout(b.now);
+                Cause::ConnectTimeout
+            }
+        };
+        assert_eq!(b.cause(), Some(cause));
+        b.tear_down();
+    }
+}
