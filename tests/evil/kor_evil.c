@@ -10,11 +10,15 @@
  *                                -> accepted HEX | rejected REASON HEX | failed EVENT STATUS
  *   listen SRC PORT accept HEX   answer the next request with HEX  -> listening
  *   listen SRC PORT reject HEX   refuse every request with HEX     -> listening
- *   requested MS                 wait for a request   -> requested HEX | timeout
+ *   listen SRC PORT reject HEX accept HEX
+ *                                refuse the first request, answer the next one -> listening
+ *   requested MS                 the next request     -> requested HEX | timeout
  *   send HEX                     one SEND             -> sent | send_error STATUS
  *   write RKEY ADDR LEN          one RDMA WRITE       -> written | write_error STATUS
  *   closed MS                    wait for the end     -> closed | timeout
  *   recv MS                      next received SEND   -> received HEX | timeout | closed
+ *   sink LEN                     memory that the peer may write to -> sink RKEY ADDR
+ *   peek OFFSET LEN              what is in it        -> peeked HEX
  *   flood N SRC DST PORT HEX     ask for N connections and never answer
  *                                -> flooded ACCEPTED REJECTED WHY
  *   close                        give everything up   -> ok
@@ -39,6 +43,14 @@
 #define EVIL_PRIV	256
 #define EVIL_WAIT	(15 * HZ)
 #define EVIL_HALF	64
+#define EVIL_SINK	(1 << 20)
+#define EVIL_REQS	8
+
+struct evil_answer {
+	bool			 accept;
+	u8			 data[EVIL_PRIV];
+	unsigned int		 len;
+};
 
 struct evil_rx {
 	struct ib_cqe	 cqe;
@@ -55,20 +67,23 @@ struct evil {
 	void			*tx;
 	u64			 tx_dma;
 	struct ib_cqe		 tx_cqe;
+	void			*sink;
+	u64			 sink_dma;
 	wait_queue_head_t	 wait;
 	spinlock_t		 lock;		/* all below */
 	int			 event;		/* last CM event, -1 none */
 	int			 status;
 	bool			 established;
-	bool			 requested;
+	u8			 req[EVIL_REQS][EVIL_PRIV];	/* requests; more are not kept */
+	unsigned int		 req_len[EVIL_REQS];
+	unsigned int		 reqs, reqs_read;
 	bool			 closed;
 	bool			 tx_done;
 	int			 tx_status;
 	u8			 priv[EVIL_PRIV];
 	unsigned int		 priv_len;
-	bool			 answer_accept;
-	u8			 answer[EVIL_PRIV];
-	unsigned int		 answer_len;
+	struct evil_answer	 answer[2];	/* to the first request, to all others */
+	unsigned int		 answers;	/* given */
 	u16			 fifo[EVIL_RX];	/* received, not yet read: indices into rx */
 	u32			 fifo_len[EVIL_RX];
 	unsigned int		 head, tail;
@@ -141,7 +156,8 @@ static int evil_make_qp(struct evil *e)
 	struct ib_device *dev = e->id->device;
 	int i, rc;
 
-	e->pd = ib_alloc_pd(dev, 0);
+	/* For "sink", which the peer writes to in as many pieces as it is told. */
+	e->pd = ib_alloc_pd(dev, IB_PD_UNSAFE_GLOBAL_RKEY);
 	if (IS_ERR(e->pd))
 		return PTR_ERR(e->pd);
 	e->cq = ib_alloc_cq_any(dev, e, EVIL_RX + 32, IB_POLL_WORKQUEUE);
@@ -184,8 +200,11 @@ static void evil_note(struct evil *e, struct rdma_cm_event *ev)
 		e->established = true;
 	if (ev->event == RDMA_CM_EVENT_DISCONNECTED)
 		e->closed = true;
-	if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST)
-		e->requested = true;
+	if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST && e->reqs < EVIL_REQS) {
+		memcpy(e->req[e->reqs], ev->param.conn.private_data, len);
+		e->req_len[e->reqs] = len;
+		WRITE_ONCE(e->reqs, e->reqs + 1);
+	}
 	if (ev->param.conn.private_data && len) {
 		memcpy(e->priv, ev->param.conn.private_data, len);
 		e->priv_len = len;
@@ -196,14 +215,15 @@ static void evil_note(struct evil *e, struct rdma_cm_event *ev)
 
 static int evil_answer(struct evil *e, struct rdma_cm_id *id)
 {
+	struct evil_answer *answer = &e->answer[e->answers++ ? 1 : 0];
 	struct rdma_conn_param param = {
-		.private_data = e->answer, .private_data_len = e->answer_len,
+		.private_data = answer->data, .private_data_len = answer->len,
 		.retry_count = 5, .rnr_retry_count = 6, .flow_control = 1,
 	};
 	int rc;
 
-	if (!e->answer_accept || e->id) {
-		rdma_reject(id, e->answer, e->answer_len, IB_CM_REJ_CONSUMER_DEFINED);
+	if (!answer->accept || e->id) {
+		rdma_reject(id, answer->data, answer->len, IB_CM_REJ_CONSUMER_DEFINED);
 		return -ECONNREFUSED;	/* the CM destroys the id */
 	}
 	e->id = id;
@@ -266,6 +286,8 @@ static void evil_free(struct evil *e)
 		}
 		if (e->tx_dma)
 			ib_dma_unmap_single(dev, e->tx_dma, EVIL_MSG, DMA_TO_DEVICE);
+		if (e->sink_dma)
+			ib_dma_unmap_single(dev, e->sink_dma, EVIL_SINK, DMA_FROM_DEVICE);
 	}
 	if (!IS_ERR_OR_NULL(e->cq))
 		ib_free_cq(e->cq);
@@ -276,6 +298,7 @@ static void evil_free(struct evil *e)
 	for (i = 0; i < EVIL_RX; i++)
 		kfree(e->rx[i].buf);
 	kfree(e->tx);
+	kfree(e->sink);
 	kfree(e);
 }
 
@@ -420,25 +443,35 @@ static void evil_give_up(void)
 		evil_free(evil_half[--evil_halves]);
 }
 
-static int evil_listen(char **arg)
+static int evil_set_answer(struct evil_answer *answer, char **arg)
+{
+	int len = evil_unhex(arg[1], answer->data, sizeof(answer->data));
+
+	if (len < 0)
+		return len;
+	answer->len = len;
+	answer->accept = !strcmp(arg[0], "accept");
+	return 0;
+}
+
+static int evil_listen(int argc, char **arg)
 {
 	struct sockaddr_in src;
 	struct evil *e;
 	u16 port;
-	int len, rc;
+	int rc;
 
 	if (evil || kstrtou16(arg[1], 10, &port) || evil_addr(arg[0], port, &src))
 		return -EINVAL;
 	e = evil_new();
 	if (!e)
 		return -ENOMEM;
-	len = evil_unhex(arg[3], e->answer, sizeof(e->answer));
-	if (len < 0) {
+	rc = evil_set_answer(&e->answer[0], arg + 2) ?:
+	     evil_set_answer(&e->answer[1], arg + argc - 2);
+	if (rc) {
 		evil_free(e);
-		return len;
+		return rc;
 	}
-	e->answer_len = len;
-	e->answer_accept = !strcmp(arg[2], "accept");
 	evil = e;
 	e->listener = rdma_create_id(&init_net, evil_cm, e, RDMA_PS_TCP, IB_QPT_RC);
 	if (IS_ERR(e->listener)) {
@@ -498,6 +531,39 @@ static int evil_write(struct evil *e, char **arg)
 	return evil_post(e, &wr, "written", "write_error");
 }
 
+static int evil_sink(struct evil *e, char **arg)
+{
+	struct ib_device *dev = e->id->device;
+	unsigned int len;
+	u64 dma;
+
+	if (e->sink || kstrtouint(arg[0], 10, &len) || len > EVIL_SINK)
+		return -EINVAL;
+	e->sink = kmalloc(EVIL_SINK, GFP_KERNEL);
+	if (!e->sink)
+		return -ENOMEM;
+	memset(e->sink, 0xee, EVIL_SINK);
+	dma = ib_dma_map_single(dev, e->sink, EVIL_SINK, DMA_FROM_DEVICE);
+	if (ib_dma_mapping_error(dev, dma))
+		return -EIO;
+	e->sink_dma = dma;
+	evil_say("sink %u %llu", e->pd->unsafe_global_rkey, dma);
+	return 0;
+}
+
+static int evil_peek(struct evil *e, char **arg)
+{
+	unsigned int offset, len;
+
+	if (!e->sink_dma || kstrtouint(arg[0], 10, &offset) || kstrtouint(arg[1], 10, &len) ||
+	    len > EVIL_MSG || offset > EVIL_SINK - len)
+		return -EINVAL;
+	ib_dma_sync_single_for_cpu(e->id->device, e->sink_dma, EVIL_SINK, DMA_FROM_DEVICE);
+	evil_say_hex("peeked", e->sink + offset, len);
+	ib_dma_sync_single_for_device(e->id->device, e->sink_dma, EVIL_SINK, DMA_FROM_DEVICE);
+	return 0;
+}
+
 static int evil_recv(struct evil *e, unsigned int ms)
 {
 	unsigned int i;
@@ -519,14 +585,25 @@ static int evil_recv(struct evil *e, unsigned int ms)
 	return 0;
 }
 
-static int evil_wait(struct evil *e, bool *flag, unsigned int ms, const char *yes)
+static int evil_wait_closed(struct evil *e, unsigned int ms)
 {
-	if (!wait_event_timeout(e->wait, READ_ONCE(*flag), msecs_to_jiffies(ms)))
-		evil_say("timeout");
-	else if (flag == &e->requested)
-		evil_say_hex(yes, e->priv, e->priv_len);
+	if (wait_event_timeout(e->wait, READ_ONCE(e->closed), msecs_to_jiffies(ms)))
+		evil_say("closed");
 	else
-		evil_say("%s", yes);
+		evil_say("timeout");
+	return 0;
+}
+
+static int evil_requested(struct evil *e, unsigned int ms)
+{
+	unsigned int i = e->reqs_read;
+
+	if (wait_event_timeout(e->wait, READ_ONCE(e->reqs) != i, msecs_to_jiffies(ms))) {
+		e->reqs_read++;
+		evil_say_hex("requested", e->req[i], e->req_len[i]);
+	} else {
+		evil_say("timeout");
+	}
 	return 0;
 }
 
@@ -539,8 +616,8 @@ static int evil_run(int argc, char **arg)
 		return evil_connect(arg + 1);
 	if (!strcmp(arg[0], "flood") && argc == 6)
 		return evil_flood(arg + 1);
-	if (!strcmp(arg[0], "listen") && argc == 5)
-		return evil_listen(arg + 1);
+	if (!strcmp(arg[0], "listen") && (argc == 5 || argc == 7))
+		return evil_listen(argc - 1, arg + 1);
 	if (!strcmp(arg[0], "close") && argc == 1) {
 		evil_give_up();
 		evil_say("ok");
@@ -549,25 +626,29 @@ static int evil_run(int argc, char **arg)
 	if (!evil || argc < 2)
 		return -EINVAL;
 	if (!strcmp(arg[0], "requested") && !kstrtouint(arg[1], 10, &ms))
-		return evil_wait(evil, &evil->requested, ms, "requested");
+		return evil_requested(evil, ms);
 	if (!evil->id || !evil->id->qp)
 		return -ENOTCONN;
 	if (!strcmp(arg[0], "send") && argc == 2)
 		return evil_send(evil, arg + 1);
 	if (!strcmp(arg[0], "write") && argc == 4)
 		return evil_write(evil, arg + 1);
+	if (!strcmp(arg[0], "sink") && argc == 2)
+		return evil_sink(evil, arg + 1);
+	if (!strcmp(arg[0], "peek") && argc == 3)
+		return evil_peek(evil, arg + 1);
 	if (kstrtouint(arg[1], 10, &ms))
 		return -EINVAL;
 	if (!strcmp(arg[0], "recv"))
 		return evil_recv(evil, ms);
 	if (!strcmp(arg[0], "closed"))
-		return evil_wait(evil, &evil->closed, ms, "closed");
+		return evil_wait_closed(evil, ms);
 	return -EINVAL;
 }
 
 static ssize_t evil_cmd_write(struct file *file, const char __user *ubuf, size_t len, loff_t *pos)
 {
-	char *text, *rest, *word, *arg[6];
+	char *text, *rest, *word, *arg[8];
 	int argc = 0, rc;
 
 	if (len > 2 * EVIL_MSG + 256)
