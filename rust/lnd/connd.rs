@@ -741,6 +741,8 @@ impl<'a> Worker<'a> {
 
     /// Destroys what is left of a drained connection, and tells its peer.
     fn take_down(&mut self, conn: &Arc<Conn>) {
+        // An attempt that ends with its connection is accounted for before its place is free.
+        self.drive_peer(&conn.peer);
         // QP and CQ first, then the id, then the peer's turn.
         drop(conn.take_qp());
         let purpose = self.links.remove(&conn.tag).map(|link| link.purpose);
