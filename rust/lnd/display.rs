@@ -2,7 +2,10 @@
 
 //! Lets the kernel's print macros show types of the pure rooms, which know `core::fmt` only.
 
-use super::tunables;
+use super::{
+    tunables,
+    usable::Usability, //
+};
 use crate::{
     proto::{
         conn::ConnSnapshot,
@@ -39,4 +42,5 @@ forward!(
     tunables::Clamped,
     tunables::Rejected,
     tunables::SetError,
+    Usability,
 );

@@ -169,7 +169,7 @@ impl Ni {
         let fatal = usability.is_fatal();
         if self.handle.set_fatal(fatal) {
             match fatal {
-                true => pr_warn!("{}: cannot be used: {:?}\n", self.info.nid, usability),
+                true => pr_warn!("{}: cannot be used: {}\n", self.info.nid, usability),
                 false => pr_info!("{}: can be used again\n", self.info.nid),
             }
             if self.handle.is_active() {

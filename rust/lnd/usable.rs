@@ -6,6 +6,8 @@
 //! inputs at every event, never switched by the event itself, so up and down are symmetric
 //! whatever the order of the events.
 
+use core::fmt;
+
 /// What is known about the way from an NI to its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Usability {
@@ -23,5 +25,26 @@ impl Usability {
     /// Whether LNet should avoid the NI.
     pub(crate) const fn is_fatal(&self) -> bool {
         !(self.device && self.port && self.link && self.address)
+    }
+}
+
+/// What stands in the way.
+impl fmt::Display for Usability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reasons = [
+            (self.device, "its RDMA device is gone or has failed"),
+            (self.port, "the RDMA port is not active"),
+            (self.link, "the interface has no link"),
+            (
+                self.address,
+                "the interface is down or has lost the address",
+            ),
+        ];
+        let mut between = "";
+        for (_, reason) in reasons.iter().filter(|(good, _)| !good) {
+            write!(f, "{between}{reason}")?;
+            between = ", ";
+        }
+        Ok(())
     }
 }
