@@ -72,6 +72,7 @@ use crate::{
         Message,
         MsgType,
         Nid,
+        Reject,
         Stamp,
         Version,
         CONN_MSG_SIZE, //
@@ -405,7 +406,10 @@ impl<'a> Worker<'a> {
     /// Takes an attempt down.
     fn abort_attempt(&mut self, peer: &Arc<Peer>, attempt: AttemptId, cause: Cause) {
         Event::AttemptsFailed.count();
-        crate::info_ratelimited!("{}: connection attempt failed: {}\n", peer.nid, cause);
+        // What the peer said is in the log already.
+        if cause != Cause::Rejected {
+            crate::info_ratelimited!("{}: connection attempt failed: {}\n", peer.nid, cause);
+        }
         let found = self
             .links
             .iter()
@@ -478,7 +482,7 @@ impl<'a> Worker<'a> {
                 AttemptEvent::Unreachable
             }
             CmEventKind::Rejected(reason) => {
-                cm_says(peer, "rejected", *reason);
+                says_rejected(peer, *reason, data);
                 AttemptEvent::Rejected {
                     cm_reason: *reason,
                     private: data,
@@ -772,6 +776,16 @@ fn address_moved(conn: &Conn) {
 /// Leaves in the log why the CM could not connect.
 fn cm_says(peer: &Peer, what: &str, status: i32) {
     crate::info_ratelimited!("{}: the CM says: {} ({})\n", peer.nid, what, status);
+}
+
+/// Leaves in the log that we were rejected, and why, as far as that was said.
+fn says_rejected(peer: &Peer, reason: i32, data: &[u8]) {
+    match Reject::parse(data) {
+        Ok(reject) => {
+            crate::info_ratelimited!("{}: connection rejected: {}\n", peer.nid, reject.why);
+        }
+        Err(_) => cm_says(peer, "rejected", reason),
+    }
 }
 
 /// What a connection is to be.

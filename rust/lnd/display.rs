@@ -16,7 +16,8 @@ use crate::{
     wire::{
         LnetMsgType,
         Nid,
-        ParseError, //
+        ParseError,
+        RejectReason, //
     }, //
 };
 use kernel::fmt;
@@ -39,6 +40,7 @@ forward!(
     ParseError,
     PeerSnapshot,
     RefuseCause,
+    RejectReason,
     tunables::Clamped,
     tunables::Rejected,
     tunables::SetError,
