@@ -235,15 +235,14 @@ impl<S: Storage, T> Conn<S, T> {
                 return Err(refused);
             }
         };
-        if let Some(op) = self.ops.get_mut(op) {
-            op.transfer = Some(Transfer {
-                cookie,
-                rx,
-                desc,
-                left: 0,
-                status: i32::try_from(len).unwrap_or(i32::MAX),
-            });
-        }
+        let transfer = Transfer {
+            cookie,
+            rx,
+            desc,
+            left: 0,
+            status: i32::try_from(len).unwrap_or(i32::MAX),
+        };
+        self.ops.update(op, |op| op.transfer = Some(transfer));
         let writes = match len > total {
             true => Err(ChainError::SinkTooShort),
             false => writes,
@@ -271,20 +270,17 @@ impl<S: Storage, T> Conn<S, T> {
             true => Err(ChainError::TooManyWrites),
             false => Ok(n),
         });
-        let Some(op) = self.ops.get_mut(id) else {
-            return;
-        };
-        let Some(transfer) = op.transfer.as_mut() else {
-            return;
-        };
-        match writes {
-            Ok(n) => transfer.left = n,
-            Err(error) => {
-                transfer.left = 0;
-                transfer.status = 0i32.wrapping_sub(error.errno());
+        self.ops.update(id, |op| {
+            if let Err(error) = writes {
                 op.conclude(Cause::Descriptor(error).outcome().into());
             }
-        }
+            if let Some(transfer) = &mut op.transfer {
+                match writes {
+                    Ok(n) => transfer.left = n,
+                    Err(error) => transfer.status = 0i32.wrapping_sub(error.errno()),
+                }
+            }
+        });
         self.ops.enter(id, Phase::Reply);
         self.release_desc(id);
     }

@@ -176,15 +176,14 @@ impl<S: Storage, T> Conn<S, T> {
             | Work::NoData { .. } => 0,
         };
         self.ops.renew(id, now);
-        if let Some(op) = self.ops.get_mut(id) {
-            op.transfer = Some(Transfer {
-                cookie: dst_cookie,
-                rx,
-                desc,
-                left: 0,
-                status: i32::try_from(total).unwrap_or(i32::MAX),
-            });
-        }
+        let transfer = Transfer {
+            cookie: dst_cookie,
+            rx,
+            desc,
+            left: 0,
+            status: i32::try_from(total).unwrap_or(i32::MAX),
+        };
+        self.ops.update(id, |op| op.transfer = Some(transfer));
         self.ops.enter(id, Phase::Planning);
         if total > len {
             // The sink wants more than there is: the peer is told so, and so is LNet.
@@ -211,9 +210,7 @@ impl<S: Storage, T> Conn<S, T> {
         self.conclude(id, completion.status, Done::OK);
         // The credit is due when the sink is free again, so that a peer which keeps to its
         // credits cannot have more sinks here than the queue is deep.
-        if let Some(op) = self.ops.get_mut(id) {
-            op.rx = Some(rx);
-        }
+        self.ops.update(id, |op| op.rx = Some(rx));
         self.invalidate(now, id);
         Ok(())
     }
@@ -255,9 +252,7 @@ impl<S: Storage, T> Conn<S, T> {
             true => Cause::Remote(status).outcome().into(),
             false => success,
         };
-        if let Some(op) = self.ops.get_mut(id) {
-            op.conclude(done);
-        }
+        self.ops.update(id, |op| op.conclude(done));
     }
 
     /// The peer has no more use for a sink: its key is to be made invalid.

@@ -237,11 +237,62 @@ pub(super) enum Queue {
     Drain,
 }
 
-const QUEUES: usize = 8;
-
 impl Queue {
-    const fn id(self) -> ListId {
-        ListId::new((self as u8).saturating_add(1))
+    const fn list(self) -> List {
+        List::new(ListId::new((self as u8).saturating_add(1)))
+    }
+}
+
+/// One list for each [`Queue`].
+struct Lists {
+    free: List,
+    reserve: List,
+    credit: List,
+    reply: List,
+    plan: List,
+    inv: List,
+    finish: List,
+    drain: List,
+}
+
+impl Lists {
+    const fn new() -> Self {
+        Self {
+            free: Queue::Free.list(),
+            reserve: Queue::Reserve.list(),
+            credit: Queue::Credit.list(),
+            reply: Queue::Reply.list(),
+            plan: Queue::Plan.list(),
+            inv: Queue::Inv.list(),
+            finish: Queue::Finish.list(),
+            drain: Queue::Drain.list(),
+        }
+    }
+
+    const fn of(&self, queue: Queue) -> &List {
+        match queue {
+            Queue::Free => &self.free,
+            Queue::Reserve => &self.reserve,
+            Queue::Credit => &self.credit,
+            Queue::Reply => &self.reply,
+            Queue::Plan => &self.plan,
+            Queue::Inv => &self.inv,
+            Queue::Finish => &self.finish,
+            Queue::Drain => &self.drain,
+        }
+    }
+
+    fn of_mut(&mut self, queue: Queue) -> &mut List {
+        match queue {
+            Queue::Free => &mut self.free,
+            Queue::Reserve => &mut self.reserve,
+            Queue::Credit => &mut self.credit,
+            Queue::Reply => &mut self.reply,
+            Queue::Plan => &mut self.plan,
+            Queue::Inv => &mut self.inv,
+            Queue::Finish => &mut self.finish,
+            Queue::Drain => &mut self.drain,
+        }
     }
 }
 
@@ -282,7 +333,7 @@ impl<T> Op<T> {
 pub(super) struct Ops<S: Storage, T> {
     slots: S::Buf<Op<T>>,
     links: Links<S>,
-    lists: [List; QUEUES],
+    lists: Lists,
     timers: Links<S>,
     by_age: List,
     next_cookie: u64,
@@ -309,16 +360,7 @@ impl<S: Storage, T> Ops<S, T> {
         let mut ops = Self {
             slots,
             links: Links::new(storage, n)?,
-            lists: [
-                List::new(Queue::Free.id()),
-                List::new(Queue::Reserve.id()),
-                List::new(Queue::Credit.id()),
-                List::new(Queue::Reply.id()),
-                List::new(Queue::Plan.id()),
-                List::new(Queue::Inv.id()),
-                List::new(Queue::Finish.id()),
-                List::new(Queue::Drain.id()),
-            ],
+            lists: Lists::new(),
             timers: Links::new(storage, n)?,
             by_age: List::new(ListId::new(1)),
             next_cookie: 1,
@@ -332,25 +374,21 @@ impl<S: Storage, T> Ops<S, T> {
     }
 
     fn link(&mut self, queue: Queue, idx: u16) {
-        if let Some(list) = self.lists.get_mut(queue as usize) {
-            self.links.push_back(list, idx);
-        }
+        self.links.push_back(self.lists.of_mut(queue), idx);
     }
 
     fn unlink(&mut self, queue: Queue, idx: u16) {
-        if let Some(list) = self.lists.get_mut(queue as usize) {
-            self.links.remove(list, idx);
-        }
+        self.links.remove(self.lists.of_mut(queue), idx);
     }
 
     /// Number of operations on `queue`.
     pub(super) fn len(&self, queue: Queue) -> u16 {
-        self.lists.get(queue as usize).map_or(0, List::len)
+        self.lists.of(queue).len()
     }
 
     /// The first operation on `queue`.
     pub(super) fn front(&self, queue: Queue) -> Option<OpId> {
-        let idx = self.lists.get(queue as usize)?.front()?;
+        let idx = self.lists.of(queue).front()?;
         self.id(idx)
     }
 
@@ -394,6 +432,13 @@ impl<S: Storage, T> Ops<S, T> {
             .filter(|op| op.gen == id.gen && op.phase != Phase::Free)
     }
 
+    /// Changes an operation, if it has not been handed out.
+    pub(super) fn update(&mut self, id: OpId, change: impl FnOnce(&mut Op<T>)) {
+        if let Some(op) = self.get_mut(id) {
+            change(op);
+        }
+    }
+
     /// The operation that waits for `cookie`.
     pub(super) fn waiting(&self, cookie: Cookie) -> Option<(OpId, &Op<T>)> {
         let id = self.id(u16::try_from(cookie.0 & 0xffff).ok()?)?;
@@ -410,7 +455,7 @@ impl<S: Storage, T> Ops<S, T> {
         now: Instant,
     ) -> Result<OpId, Option<T>> {
         let full = work.is_local() && self.local >= self.local_max;
-        let Some(idx) = self.lists.first().and_then(List::front).filter(|_| !full) else {
+        let Some(idx) = self.lists.free.front().filter(|_| !full) else {
             return Err(tx);
         };
         let cookie = Cookie(self.next_cookie << 16 | u64::from(idx));
@@ -422,7 +467,7 @@ impl<S: Storage, T> Ops<S, T> {
             gen: op.gen,
             tx,
             work,
-            phase: Phase::Free,
+            phase,
             since: now,
             cookie,
             transfer: None,
@@ -435,30 +480,28 @@ impl<S: Storage, T> Ops<S, T> {
         if work.is_local() {
             self.local = self.local.saturating_add(1);
         }
-        self.enter_slot(idx, phase);
+        self.moved(idx, Phase::Free, phase);
         self.timers.push_back(&mut self.by_age, idx);
         Ok(id)
     }
 
     /// Moves an operation to `phase` and to the queue that goes with it.
     pub(super) fn enter(&mut self, id: OpId, phase: Phase) {
-        if self.get(id).is_some() {
-            self.enter_slot(id.idx, phase);
+        if let Some(op) = self.get_mut(id) {
+            let old = core::mem::replace(&mut op.phase, phase);
+            self.moved(id.idx, old, phase);
         }
     }
 
-    fn enter_slot(&mut self, idx: u16, phase: Phase) {
-        let Some(op) = self.slots.as_mut().get_mut(usize::from(idx)) else {
-            return;
-        };
-        let old = core::mem::replace(&mut op.phase, phase);
-        if let Some(queue) = old.queue() {
+    /// What goes with a change of phase.
+    fn moved(&mut self, idx: u16, from: Phase, to: Phase) {
+        if let Some(queue) = from.queue() {
             self.unlink(queue, idx);
         }
-        if let Some(queue) = phase.queue() {
+        if let Some(queue) = to.queue() {
             self.link(queue, idx);
         }
-        if phase.is_over() {
+        if to.is_over() {
             self.timers.remove(&mut self.by_age, idx);
         }
     }
@@ -467,9 +510,9 @@ impl<S: Storage, T> Ops<S, T> {
     pub(super) fn renew(&mut self, id: OpId, now: Instant) {
         if let Some(op) = self.get_mut(id) {
             op.since = now;
-            if self.timers.remove(&mut self.by_age, id.idx) {
-                self.timers.push_back(&mut self.by_age, id.idx);
-            }
+            // Only what waits for the peer gets more, and that is on the list.
+            self.timers.remove(&mut self.by_age, id.idx);
+            self.timers.push_back(&mut self.by_age, id.idx);
         }
     }
 
@@ -485,10 +528,11 @@ impl<S: Storage, T> Ops<S, T> {
         let out = (op.tx.take(), op.done);
         let local = op.work.is_local();
         op.gen = op.gen.wrapping_add(1);
+        let old = core::mem::replace(&mut op.phase, Phase::Free);
         if local {
             self.local = self.local.saturating_sub(1);
         }
-        self.enter_slot(id.idx, Phase::Free);
+        self.moved(id.idx, old, Phase::Free);
         Some(out)
     }
 }

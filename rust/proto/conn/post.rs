@@ -585,9 +585,8 @@ impl<S: Storage, T> Conn<S, T> {
     fn post_failed(&mut self, now: Instant, op: Option<OpId>, error: PostError) {
         let cause = Cause::PostFailed(error.errno);
         if let Some(id) = op {
-            if let Some(op) = self.ops.get_mut(id) {
-                op.conclude(cause.outcome_at(crate::proto::Stage::Sending).into());
-            }
+            let done = cause.outcome_at(crate::proto::Stage::Sending).into();
+            self.ops.update(id, |op| op.conclude(done));
             self.op_event(id, OpEvent::PostFailed);
         }
         self.event(now, Event::Close(cause));

@@ -324,11 +324,16 @@ impl<S: Storage> RxSlots<S> {
         Some(rx)
     }
 
-    pub(super) fn park(&mut self, rx: RxId, digest: Digest) {
+    /// Keeps a message until its turn comes.
+    fn keep(&mut self, rx: RxId, digest: Digest, state: RxState) {
         if let Some(slot) = self.get_mut(rx) {
             slot.digest = Some(digest);
         }
-        self.enter(rx, RxState::Parked);
+        self.enter(rx, state);
+    }
+
+    pub(super) fn park(&mut self, rx: RxId, digest: Digest) {
+        self.keep(rx, digest, RxState::Parked);
     }
 
     /// The oldest parked message.
@@ -339,10 +344,7 @@ impl<S: Storage> RxSlots<S> {
     }
 
     pub(super) fn deliver(&mut self, rx: RxId, digest: Digest) {
-        if let Some(slot) = self.get_mut(rx) {
-            slot.digest = Some(digest);
-        }
-        self.enter(rx, RxState::Deliver);
+        self.keep(rx, digest, RxState::Deliver);
     }
 
     /// The next message for LNet; its buffer is LNet's from now on.

@@ -132,6 +132,11 @@ impl<S: Storage> Sq<S> {
         usize::try_from(seq.checked_rem(len)?).ok()
     }
 
+    fn entry(&mut self, seq: u64) -> Option<&mut Option<Record>> {
+        let idx = self.index(seq)?;
+        self.ring.as_mut().get_mut(idx)
+    }
+
     fn record(&self, seq: u64) -> Option<&Record> {
         if seq < self.head || seq >= self.tail {
             return None;
@@ -167,10 +172,8 @@ impl<S: Storage> Sq<S> {
             since: now,
             signal: false,
         };
-        if let Some(idx) = self.index(seq) {
-            if let Some(entry) = self.ring.as_mut().get_mut(idx) {
-                *entry = Some(record);
-            }
+        if let Some(entry) = self.entry(seq) {
+            *entry = Some(record);
         }
         self.used = self.used.saturating_add(wrs);
         self.unsignalled = self.unsignalled.saturating_add(wrs);
@@ -196,8 +199,7 @@ impl<S: Storage> Sq<S> {
     pub(super) fn set_signal(&mut self) {
         self.unsignalled = 0;
         self.signals = self.signals.saturating_add(1);
-        let last = self.tail.checked_sub(1).and_then(|seq| self.index(seq));
-        if let Some(Some(record)) = last.and_then(|idx| self.ring.as_mut().get_mut(idx)) {
+        if let Some(Some(record)) = self.entry(self.tail.saturating_sub(1)) {
             record.signal = true;
         }
     }
@@ -207,8 +209,7 @@ impl<S: Storage> Sq<S> {
         if self.head >= self.tail {
             return None;
         }
-        let idx = self.index(self.head)?;
-        let record = self.ring.as_mut().get_mut(idx)?.take()?;
+        let record = self.entry(self.head)?.take()?;
         self.head = self.head.saturating_add(1);
         self.used = self.used.saturating_sub(record.wrs);
         if record.purpose.is_send() {

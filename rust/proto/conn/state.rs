@@ -104,7 +104,13 @@ impl State {
             Self::Connecting { .. } => self.after_connecting(event),
             Self::Established => self.after_established(event),
             Self::Closing { cause } => Self::after_closing(cause, event, drain_deadline),
-            Self::Draining { .. } => self.after_draining(event),
+            Self::Draining {
+                cause,
+                deadline,
+                sq,
+                rq,
+                stuck,
+            } => Self::after_draining((cause, deadline), (sq, rq, stuck), event),
             Self::Drained { .. } => match event {
                 // A close or an error that is noticed late is no news.
                 Event::Close(_) | Event::QpError | Event::QpDestroyed | Event::DrainFailed => {
@@ -204,17 +210,11 @@ impl State {
         }
     }
 
-    const fn after_draining(self, event: Event) -> (Self, Effect) {
-        let Self::Draining {
-            cause,
-            deadline,
-            sq,
-            rq,
-            stuck,
-        } = self
-        else {
-            return (self, Effect::Ignored);
-        };
+    const fn after_draining(
+        (cause, deadline): (Cause, Instant),
+        (sq, rq, stuck): (Sentinel, Sentinel, bool),
+        event: Event,
+    ) -> (Self, Effect) {
         let (sq, rq, stuck, effect) = match event {
             Event::SqPosted => (Sentinel::Posted, rq, stuck, Effect::Nothing),
             Event::RqPosted => (sq, Sentinel::Posted, stuck, Effect::Nothing),

@@ -43,6 +43,12 @@ impl<S: Storage, T> Peer<S, T> {
         self.attempts.as_mut().get_mut(usize::from(slot))
     }
 
+    fn set(&mut self, slot: u8, state: State) {
+        if let Some(attempt) = self.attempt(slot) {
+            attempt.state = state;
+        }
+    }
+
     /// Numbers of the attempt slots.
     fn slots(&self) -> core::ops::Range<u8> {
         0..u8::try_from(self.attempts.as_ref().len()).unwrap_or(u8::MAX)
@@ -97,9 +103,7 @@ impl<S: Storage, T> Peer<S, T> {
         if self.queue.waiting() > 0 || self.conns.any(conns::State::is_up) {
             self.start(now, slot);
         } else {
-            if let Some(attempt) = self.attempt(slot) {
-                attempt.state = State::Free;
-            }
+            self.set(slot, State::Free);
             self.settle(plan.cause);
         }
     }
@@ -167,10 +171,8 @@ impl<S: Storage, T> Peer<S, T> {
             Phase::Addr | Phase::Route => RESOLVE_TIMEOUT,
             Phase::Create | Phase::Connect => self.config.connect_timeout,
         };
-        if let Some(attempt) = self.attempt(slot) {
-            let deadline = now.after(span);
-            attempt.state = State::Active { phase, deadline };
-        }
+        let deadline = now.after(span);
+        self.set(slot, State::Active { phase, deadline });
     }
 
     /// ESTABLISHED claims the outcome; the connection says next what it thinks of the CONNACK.
@@ -275,16 +277,13 @@ impl<S: Storage, T> Peer<S, T> {
 
     /// The resources of a failed attempt are gone.
     fn release(&mut self, now: Instant, slot: u8) {
-        let Some(attempt) = self.attempt(slot) else {
-            return;
-        };
-        let State::Dying { retry, .. } = attempt.state else {
+        let Some(State::Dying { retry, .. }) = self.attempt(slot).map(|a| a.state) else {
             return;
         };
         match retry {
             Some(plan) if plan.at.passed(now) => self.start_planned(now, slot, plan),
-            Some(plan) => attempt.state = State::Delayed(plan),
-            None => attempt.state = State::Free,
+            Some(plan) => self.set(slot, State::Delayed(plan)),
+            None => self.set(slot, State::Free),
         }
     }
 
@@ -301,9 +300,7 @@ impl<S: Storage, T> Peer<S, T> {
 
     /// Frees the slot of an attempt that became an established connection.
     pub(super) fn attempt_done(&mut self, slot: u8) {
-        if let Some(attempt) = self.attempt(slot) {
-            attempt.state = State::Free;
-        }
+        self.set(slot, State::Free);
     }
 
     /// Drops the planned attempts: the peer connects to us, or is being deleted.

@@ -141,10 +141,12 @@ impl<S: Storage, T> Queue<S, T> {
         let mut next = self.out.front();
         while let Some(idx) = next {
             next = self.links.next(idx);
-            if let Some(item) = self.item(idx) {
-                if let Fate::Assign(_) = item.fate {
-                    item.fate = Fate::Fail(done);
-                }
+            if let Some(Item {
+                fate: fate @ Fate::Assign(_),
+                ..
+            }) = self.item(idx)
+            {
+                *fate = Fate::Fail(done);
             }
         }
     }
@@ -158,13 +160,11 @@ impl<S: Storage, T> Queue<S, T> {
         let mut next = self.waiting.front();
         while let Some(idx) = next {
             next = self.links.next(idx);
-            let Some(deadline) = self.item(idx).map(|item| item.ticket.deadline) else {
-                continue;
-            };
-            if deadline.passed(now) {
+            let deadline = self.item(idx).map(|item| item.ticket.deadline);
+            if deadline.is_some_and(|at| at.passed(now)) {
                 self.send_out(idx, Fate::Fail(done));
             } else {
-                self.soonest = Instant::earlier(self.soonest, Some(deadline));
+                self.soonest = Instant::earlier(self.soonest, deadline);
             }
         }
     }
