@@ -143,11 +143,18 @@ impl Bench {
     pub(crate) fn pump(&mut self) {
         loop {
             self.post_all();
-            let Some(action) = self.conn.poll_action() else {
+            let more = self.conn.has_actions();
+            let action = self.conn.poll_action();
+            assert_eq!(action.is_some(), more);
+            let Some(action) = action else {
                 break;
             };
+            // With an action that has not been run, a connection is not over.
+            assert!(!self.conn.has_actions() || !self.conn.is_released());
             self.act(action);
         }
+        let over = self.conn.is_drained() && self.conn.snapshot().rx_held == 0;
+        assert_eq!(self.conn.is_released(), over);
     }
 
     fn post_all(&mut self) {

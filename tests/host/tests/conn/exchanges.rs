@@ -6,7 +6,7 @@ use crate::common::*;
 use ko2iblnd_host::proto::chain::ChainError;
 use ko2iblnd_host::proto::conn::{Action, Delivery, OutBody, Post, Role, WcStatus};
 use ko2iblnd_host::proto::{Cause, Health, Instant, Span, Stage};
-use ko2iblnd_host::wire::{BodyOut, Cookie, Message, Stamp};
+use ko2iblnd_host::wire::{BodyOut, Cookie, Header, Message, Stamp, Version};
 
 #[test]
 fn immediate_ends_with_its_completion() {
@@ -232,11 +232,16 @@ fn bad_connacks_are_torn_down() {
         bytes[at] ^= 1;
         bytes
     };
+    let version_1 = Header {
+        version: Version::V1,
+        ..Bench::connecting(Role::Active, &tunables(8)).hdr_from_peer(0)
+    };
     let mut cases = vec![
         connack(params(0, 257)),
         connack(params(8, 0)),
         connack(params(9, 257)),
         flip(4),
+        bytes(&version_1, &BodyOut::ConnAck(params(8, 257))),
         flip(32),
         flip(40),
         Vec::new(),

@@ -47,6 +47,13 @@ fn small_devices_lower_the_queues_and_then_the_depth() {
     let l = limits(255, &small).unwrap();
     assert!(l.sq_wrs <= 100 && l.rq_wrs <= 100 && l.cqe <= 150);
     assert!(l.queue_depth < 255 && l.queue_depth >= 16, "{l:?}");
+    // A receive queue is longer than the shortest send queue.
+    let short = DeviceCaps {
+        max_qp_wr: 100,
+        ..CAPS
+    };
+    let l = limits(255, &short).unwrap();
+    assert_eq!((l.queue_depth, l.rq_wrs), (48, 99));
     let none = DeviceCaps {
         max_qp_wr: 3,
         ..CAPS

@@ -13,4 +13,6 @@ mod fuzz;
 mod history;
 mod hostile;
 mod limits;
+mod misuse;
 mod small;
+mod text;

@@ -56,6 +56,7 @@ fn an_index_is_on_one_list_at_a_time() {
     assert!(!links.remove(&mut b, 0));
     assert!(links.is_on(&a, 0) && links.is_linked(0) && !links.is_linked(1));
     assert_eq!(links.next(2), Some(0));
+    assert_eq!((links.next(3), links.next(1)), (None, None));
     assert!(links.remove(&mut a, 0));
     assert!(links.push_back(&mut b, 0));
     assert_eq!((a.len(), b.len()), (2, 1));

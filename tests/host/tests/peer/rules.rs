@@ -4,10 +4,12 @@
 
 use super::common::*;
 use ko2iblnd_host::proto::{
+    conn::EstInfo,
     errno::*,
     peer::{
         connect_timeout,
         AttemptEvent,
+        Claim,
         Offer,
         PeerSubmit,
         Verdict,
@@ -1095,4 +1097,161 @@ fn connection_table_has_a_limit() {
     let verdict = b.peer.handle_connreq(b.now, ConnId(99), &req);
     assert_eq!(why(&verdict), RejectReason::ConnStale);
     assert_eq!(b.acts().len(), 32);
+}
+
+/// A name that is in use is refused, whatever has become of its connection.
+#[test]
+fn names_of_connections_are_used_once() {
+    let mut b = connected(1);
+    let verdict = b.peer.handle_connreq(b.now, C1, &connreq());
+    assert_eq!(why(&verdict), RejectReason::NoResources);
+    assert_eq!(b.peer.snapshot().conns, 1);
+    b.peer.handle_closed(b.now, C1, Cause::Deleted, b.now);
+    let verdict = b.peer.handle_connreq(b.now, C1, &connreq());
+    assert_eq!(why(&verdict), RejectReason::NoResources);
+    b.peer.handle_gone(b.now, C1);
+    assert!(is_accept(&b.peer.handle_connreq(b.now, C1, &connreq())));
+    // The same for an attempt: the outcome is a failure then.
+    let mut b = connected(1);
+    b.peer.close_conns(Cause::Deleted);
+    b.queue();
+    let Act::Start(id, ..) = b.acts()[0] else {
+        panic!();
+    };
+    assert_eq!(b.event(id, AttemptEvent::Connected(C1)), Claim::Late);
+    let acts = b.acts();
+    let cause = Cause::ConnectFailed(ENOMEM);
+    let failed = done(ENOMEM, Health::LocalDropped);
+    assert_eq!(acts, [Act::Abort(id, cause), Act::Fail(0, failed)]);
+}
+
+/// What nobody knows changes nothing.
+#[test]
+fn news_of_unknown_connections_are_late() {
+    let mut b = connected(1);
+    let before = b.peer.snapshot();
+    b.peer.handle_closed(b.now, C2, Cause::Timeout, b.now);
+    b.peer.handle_gone(b.now, C2);
+    assert_eq!(
+        b.peer.handle_established(b.now, C2, &est()),
+        Err(Cause::PeerGone)
+    );
+    assert_eq!(b.peer.handle_established(b.now, C1, &est()), Ok(()));
+    let mut after = b.peer.snapshot();
+    assert_eq!(after.counters.late, before.counters.late + 4);
+    after.counters.late = before.counters.late;
+    assert_eq!(after, before);
+    assert_eq!(b.acts(), []);
+}
+
+/// Limits of zero teach nothing; with them there would never be a connection again.
+#[test]
+fn limits_of_zero_are_not_learned() {
+    for (queue_depth, max_frags) in [(0, 16), (16, 0), (0, 0)] {
+        let mut b = Bench::new(config(1));
+        let offer = b.peer.snapshot().offer;
+        assert!(is_accept(&b.peer.handle_connreq(b.now, C1, &connreq())));
+        let info = EstInfo {
+            queue_depth,
+            max_frags,
+            ..est()
+        };
+        assert_eq!(b.peer.handle_established(b.now, C1, &info), Ok(()));
+        assert_eq!(b.peer.snapshot().offer, offer);
+    }
+}
+
+/// A full connection sends its message to another, but not for ever.
+#[test]
+fn full_connections_are_tried_in_turn() {
+    let mut b = connected(1);
+    assert!(is_accept(&b.peer.handle_connreq(b.now, C2, &connreq())));
+    assert_eq!(b.peer.handle_established(b.now, C2, &est()), Ok(()));
+    let (mut conn, mut tx, mut ticket) = b.send();
+    let cause = Cause::TooMany;
+    for tried in 1..100 {
+        match b
+            .peer
+            .handle_conn_refused(b.now, conn, Refused { tx, cause }, ticket)
+        {
+            PeerSubmit::Use {
+                conn: next,
+                tx: again,
+                ticket: same,
+            } => {
+                assert_ne!(next, conn);
+                (conn, tx, ticket) = (next, again, same);
+            }
+            PeerSubmit::Refused(refused) => {
+                assert_eq!((refused.tx, refused.cause), (Tx(0), cause));
+                assert!(tried > 2);
+                let s = b.peer.snapshot();
+                assert_eq!((s.up, s.counters.came_back), (2, tried));
+                return;
+            }
+            PeerSubmit::Queued => panic!("both are up"),
+        }
+    }
+    panic!("for ever");
+}
+
+/// What no connection would take comes back at once, and the connection stays.
+#[test]
+fn bad_input_is_not_tried_again() {
+    let mut b = connected(1);
+    let (conn, tx, ticket) = b.send();
+    let cause = Cause::BadInput;
+    match b
+        .peer
+        .handle_conn_refused(b.now, conn, Refused { tx, cause }, ticket)
+    {
+        PeerSubmit::Refused(refused) => assert_eq!(refused.cause, cause),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(b.peer.snapshot().up, 1);
+}
+
+/// Deleted before the failure of a message was pulled: it keeps its cause.
+#[test]
+fn delete_keeps_what_has_failed_already() {
+    let mut b = Bench::new(config(1));
+    b.queue();
+    b.start();
+    b.pass(secs(60));
+    b.peer.handle_timeout(b.now);
+    b.queue();
+    b.peer.delete(Cause::Deleted);
+    let failed: Vec<_> = b
+        .acts()
+        .into_iter()
+        .filter(|act| matches!(act, Act::Fail(..)))
+        .collect();
+    let expired = done(ETIMEDOUT, Health::NetworkTimeout);
+    let deleted = done(EIO, Health::LocalError);
+    assert_eq!(failed, [Act::Fail(0, expired), Act::Fail(1, deleted)]);
+}
+
+/// The dump of a peer, in one line.
+#[test]
+fn dump_of_a_peer() {
+    let mut b = Bench::new(config(2));
+    let dump = b.peer.snapshot().to_string();
+    assert!(dump.contains("version unknown"), "{dump}");
+    b.queue();
+    assert_eq!(b.starts().len(), 2);
+    assert!(is_accept(&b.peer.handle_connreq(b.now, C1, &connreq())));
+    let dump = b.peer.snapshot().to_string();
+    for part in [
+        "last_alive 1000 s",
+        "waiting 1",
+        "conns 1 up 0 accepting 1",
+        "connecting 2 reconnecting 0 dying 0",
+        "version 0x12 stamp",
+        "offer 128/257",
+    ] {
+        assert!(dump.contains(part), "no \"{part}\" in {dump}");
+    }
+    assert!(!dump.contains("deleted") && !dump.contains('\n'), "{dump}");
+    b.peer.delete(Cause::Deleted);
+    assert!(b.peer.snapshot().to_string().ends_with(" deleted"));
 }

@@ -7,10 +7,10 @@ use crate::samples::{
     B_STAMP,
 };
 use ko2iblnd_host::wire::{
-    Body, BodyOut, DescOut, DescView, EmitError, Endian, Frag, Header, Identity, IdentityError,
-    LnetAck, LnetGet, LnetHdr, LnetMsgType, LnetPut, LnetReply, Message, MsgType, Nid, ParseError,
-    Probe, RejectError, RejectReason, Stamp, Version, WireMd, IMMEDIATE_HDR, MAGIC, MAX_FRAGS,
-    MAX_IMMEDIATE, MSG_SIZE, UNIFIED_MAGIC,
+    emit, Body, BodyOut, Cookie, DescOut, DescView, EmitError, Endian, Frag, Header, Identity,
+    IdentityError, LnetAck, LnetGet, LnetHdr, LnetMsgType, LnetPut, LnetReply, Message, MsgType,
+    Nid, ParseError, Probe, RejectError, RejectReason, Stamp, Version, WireMd, IMMEDIATE_HDR,
+    MAGIC, MAX_FRAGS, MAX_IMMEDIATE, MSG_SIZE, UNIFIED_MAGIC,
 };
 
 fn nid(a: u8, b: u8, c: u8, d: u8) -> Nid {
@@ -396,4 +396,45 @@ fn error_texts() {
          payload of 3977 bytes, at most 3976 fit\n\
          6 bytes are too short for a reject"
     );
+}
+
+/// Descriptors are the same when they name the same memory.
+#[test]
+fn descriptors_are_compared_by_what_they_name() {
+    let hdr = Header {
+        version: Version::V2,
+        credits: 0,
+        src: Nid::o2ib(0, 1),
+        src_stamp: Stamp(1),
+        dst: Nid::o2ib(0, 2),
+        dst_stamp: Stamp(2),
+    };
+    let put_ack = |key, frags: &[Frag], endian| {
+        let body = BodyOut::PutAck {
+            src_cookie: Cookie(1),
+            dst_cookie: Cookie(2),
+            desc: DescOut { key, frags },
+        };
+        let mut buf = vec![0; 4096];
+        let len = emit(&hdr, &body, false, endian, &mut buf).unwrap();
+        buf.truncate(len);
+        buf
+    };
+    let frags = [Frag { addr: 1, nob: 2 }, Frag { addr: 3, nob: 4 }];
+    let other = [Frag { addr: 1, nob: 2 }, Frag { addr: 3, nob: 5 }];
+    let native = Endian::NATIVE;
+    let all = [
+        (put_ack(9, &frags, native), true),
+        (put_ack(9, &frags, native.opposite()), true),
+        (put_ack(8, &frags, native), false),
+        (put_ack(9, &other, native), false),
+        (put_ack(9, &frags[..1], native), false),
+    ];
+    let desc = |bytes| match Message::parse(bytes).unwrap().body {
+        Body::PutAck { desc, .. } => desc,
+        other => panic!("{other:?}"),
+    };
+    for (bytes, same) in &all {
+        assert_eq!(desc(bytes) == desc(&all[0].0), *same);
+    }
 }
