@@ -8,6 +8,7 @@
 pub mod corpus;
 pub mod prng;
 pub mod sim;
+pub mod table;
 
 #[path = "../../../rust/wire/mod.rs"]
 pub mod wire;

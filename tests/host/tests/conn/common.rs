@@ -89,6 +89,8 @@ pub(crate) struct Bench {
     /// The next post fails with this many requests accepted.
     pub(crate) fail_post: Option<u32>,
     pub(crate) auto_plan: bool,
+    /// Why commands were refused; for those who note it.
+    pub(crate) refused: Vec<Cause>,
 }
 
 impl Bench {
@@ -117,6 +119,7 @@ impl Bench {
             acts: Vec::new(),
             fail_post: None,
             auto_plan: true,
+            refused: Vec::new(),
         };
         bench.pump();
         bench
@@ -396,6 +399,20 @@ impl Bench {
         assert!(self.conn.is_released(), "{left:?}");
         assert_eq!((left.ops, left.rx_posted, left.sq_used), (0, 0, 0));
         assert!(matches!(self.acts.last(), Some(Action::Drained { .. })));
+    }
+
+    /// The same for a connection that may have ended already, in whichever way.
+    pub(crate) fn tear_down_hard(&mut self) {
+        self.conn.close(self.now, Cause::Deleted);
+        self.pump();
+        if !self.conn.is_drained() {
+            self.flush();
+        }
+        for (rx, ..) in std::mem::take(&mut self.delivered) {
+            self.conn.rx_done(self.now, rx);
+        }
+        self.pump();
+        assert!(self.conn.is_released(), "{:?}", self.conn.snapshot());
     }
 
     // --- LNet ------------------------------------------------------------------------------------

@@ -15,4 +15,5 @@ mod hostile;
 mod limits;
 mod misuse;
 mod small;
+mod table;
 mod text;

@@ -9,6 +9,8 @@ use ko2iblnd_host::proto::{
         AttemptEvent,
         Claim,
         Offer,
+        PeerSubmit,
+        Verdict,
         CM_REJ_INVALID_SERVICE_ID,
         CM_REJ_STALE_CONN, //
     },
@@ -17,7 +19,14 @@ use ko2iblnd_host::proto::{
     ConnId,
     Done,
     Health,
+    LiveTunables,
+    Refused,
     Span, //
+};
+use ko2iblnd_host::table::{
+    check_page,
+    rows_of,
+    Table, //
 };
 use ko2iblnd_host::wire::{
     RejectReason,
@@ -473,4 +482,305 @@ fn lessons_of_rejects() {
         };
         assert_eq!((got_version, got_offer, got_stamp), (version, offer, stamp));
     }
+}
+
+// --- the peer's part of Documentation/state-table.md ---------------------------------------------
+
+fn first_word(text: &str) -> String {
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric());
+    text[..end.unwrap_or(text.len())].to_owned()
+}
+
+fn source(name: &str) -> String {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../rust/proto/peer/");
+    std::fs::read_to_string(format!("{root}{name}.rs")).unwrap()
+}
+
+/// What the codes of [`TABLE`] mean; [`every_state_with_every_event`] shows that they are true.
+fn code_name(code: char) -> &'static str {
+    match code {
+        '.' => "late",
+        '>' => "taken, goes on",
+        'l' => "the offer is lowered",
+        'C' => "becomes a connection",
+        'F' => "fails; abort, message fails",
+        'X' => "fails, and its slot is free",
+        'R' => "the slot is free",
+        other => panic!("no such code: {other}"),
+    }
+}
+
+#[test]
+fn the_page_has_every_attempt_with_every_event() {
+    let private = reject_bytes(Version::V2, RejectReason::Fatal, THEIR_STAMP, 128, 257);
+    let events = events(&private).map(|event| first_word(&format!("{event:?}")));
+    let mut table = Table::new("attempt", events.to_vec());
+    for (state, row) in TABLE {
+        let cells = row.chars().map(|code| code_name(code).to_owned());
+        table.row(format!("{state:?}"), cells.collect());
+    }
+    check_page("attempt", &table);
+    for variant in rows_of(&source("attempt"), "enum AttemptEvent<'a>") {
+        assert!(events.contains(&variant), "no column for {variant}");
+    }
+    let rows: Vec<_> = TABLE
+        .iter()
+        .map(|(state, _)| format!("{state:?}"))
+        .collect();
+    let mut states = rows_of(&source("attempt"), "enum State");
+    // The driver works on it: in one of the phases.
+    states.retain(|state| state != "Active");
+    states.extend(rows_of(&source("attempt"), "enum Phase"));
+    assert!(states.len() >= 9);
+    for state in states {
+        assert!(rows.contains(&state), "no row for {state}");
+    }
+}
+
+const NEW_CONN: ConnId = ConnId(9);
+
+/// States of a connection as its peer sees it: the variant of the engine, and how to get there.
+type ConnState = (&'static str, fn() -> Bench);
+
+const CONNS: [ConnState; 6] = [
+    ("Free", || Bench::new(config(1))),
+    ("Accepting", || {
+        let mut b = Bench::new(config(1));
+        let verdict = b.peer.handle_connreq(b.now, CONN, &connreq());
+        assert!(matches!(verdict, Verdict::Accept { .. }));
+        b.queue();
+        assert_eq!(b.acts(), []);
+        b
+    }),
+    ("Opening", || bench(State::Opening).0),
+    ("Up", up),
+    ("Leaving", || {
+        let mut b = up();
+        assert_eq!(b.peer.close_conns(Cause::Deleted), 1);
+        b.acts();
+        b
+    }),
+    ("Closing", || {
+        let mut b = up();
+        b.peer
+            .handle_closed(b.now, CONN, Cause::Disconnected, b.now);
+        assert_eq!(b.acts(), []);
+        b
+    }),
+];
+
+fn up() -> Bench {
+    let (mut b, id) = bench(State::Connect);
+    b.ok(id, AttemptEvent::Connected(CONN));
+    assert_eq!(b.peer.handle_established(b.now, CONN, &est()), Ok(()));
+    b.acts();
+    b
+}
+
+type PeerInput = (&'static str, &'static str, fn(&mut Bench) -> String);
+
+fn verdict(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Accept { .. } => "accepted".to_owned(),
+        Verdict::Reject(refusal) => format!("rejected: {}", refusal.reject.why),
+    }
+}
+
+fn submitted(result: PeerSubmit<Tx>) -> String {
+    match result {
+        PeerSubmit::Use { .. } => "uses a connection".to_owned(),
+        PeerSubmit::Queued => "waits".to_owned(),
+        PeerSubmit::Refused(refused) => format!("refused: {:?}", refused.cause),
+    }
+}
+
+/// A message that the connection did not take. It had been chosen once.
+fn came_back(b: &mut Bench, cause: Cause) -> String {
+    let mut other = up();
+    let (_, tx, ticket) = other.send();
+    let refused = Refused { tx, cause };
+    submitted(b.peer.handle_conn_refused(b.now, CONN, refused, ticket))
+}
+
+fn closed(b: &mut Bench, cause: Cause) -> String {
+    b.peer.handle_closed(b.now, CONN, cause, b.now);
+    String::new()
+}
+
+const PEER_INPUTS: [PeerInput; 21] = [
+    ("submit", "", |b| submitted(b.peer.submit(b.now, Tx(50)))),
+    ("handle_connreq", "", |b| {
+        verdict(b.peer.handle_connreq(b.now, NEW_CONN, &connreq()))
+    }),
+    ("handle_connreq", "with the same name", |b| {
+        verdict(b.peer.handle_connreq(b.now, CONN, &connreq()))
+    }),
+    ("handle_connreq", "of another incarnation", |b| {
+        let mut req = connreq();
+        req.stamp = Stamp(4711);
+        verdict(b.peer.handle_connreq(b.now, NEW_CONN, &req))
+    }),
+    ("handle_connreq", "of version 1", |b| {
+        let mut req = connreq();
+        req.version = Version::V1;
+        verdict(b.peer.handle_connreq(b.now, NEW_CONN, &req))
+    }),
+    ("handle_established", "", |b| {
+        let result = b.peer.handle_established(b.now, CONN, &est());
+        result.map_or_else(
+            |cause| format!("to be closed: {cause:?}"),
+            |()| "good".into(),
+        )
+    }),
+    ("handle_established", "of another incarnation", |b| {
+        let mut info = est();
+        info.peer_stamp = Stamp(4711);
+        let result = b.peer.handle_established(b.now, CONN, &info);
+        result.map_or_else(
+            |cause| format!("to be closed: {cause:?}"),
+            |()| "good".into(),
+        )
+    }),
+    ("handle_closed", "by the peer", |b| {
+        closed(b, Cause::Disconnected)
+    }),
+    ("handle_closed", "timeout", |b| closed(b, Cause::Timeout)),
+    ("handle_closed", "on request", |b| closed(b, Cause::Deleted)),
+    ("handle_gone", "", |b| {
+        b.peer.handle_gone(b.now, CONN);
+        String::new()
+    }),
+    ("handle_conn_refused", "closed", |b| {
+        came_back(b, Cause::Disconnected)
+    }),
+    ("handle_conn_refused", "full", |b| {
+        came_back(b, Cause::TooMany)
+    }),
+    ("handle_conn_refused", "impossible", |b| {
+        came_back(b, Cause::BadInput)
+    }),
+    ("close_conns", "", |b| {
+        format!("{} closed", b.peer.close_conns(Cause::Deleted))
+    }),
+    ("delete", "", |b| {
+        b.peer.delete(Cause::Deleted);
+        String::new()
+    }),
+    ("delete", "the device is gone", |b| {
+        b.peer.delete(Cause::DeviceGone);
+        String::new()
+    }),
+    ("retire", "", |b| match b.peer.retire() {
+        true => "retired".to_owned(),
+        false => "stays".to_owned(),
+    }),
+    ("retune", "timeout of 0", |b| {
+        let live = LiveTunables {
+            timeout: Span::ZERO,
+            connect_timeout: Span::ZERO,
+            keepalive: None,
+            cksum: false,
+        };
+        b.peer.retune(live);
+        String::new()
+    }),
+    ("handle_timeout", "nothing is due", |b| {
+        b.peer.handle_timeout(b.now);
+        String::new()
+    }),
+    ("handle_timeout", "after a minute", |b| {
+        b.pass(Span::from_secs(60));
+        b.peer.handle_timeout(b.now);
+        String::new()
+    }),
+];
+
+fn act_name(act: &Act) -> String {
+    let conn = |id: &ConnId| match *id {
+        CONN => "it",
+        _ => "another",
+    };
+    match act {
+        Act::Start(..) => "starts an attempt".to_owned(),
+        Act::Abort(_, cause) => format!("aborts the attempt ({cause:?})"),
+        Act::Assign(id, _) => format!("gives {} the message", conn(id)),
+        Act::Fail(_, done) => format!("message fails: {} {:?}", done.status, done.health),
+        Act::Close(id, cause) => format!("closes {} ({cause:?})", conn(id)),
+        Act::Down(_) => "tells LNet: down".to_owned(),
+        Act::Idle => "idle".to_owned(),
+    }
+}
+
+fn peer_outcome(b: &mut Bench, input: fn(&mut Bench) -> String) -> String {
+    let before = b.peer.snapshot();
+    let said = input(b);
+    let mut parts: Vec<_> = (!said.is_empty()).then_some(said).into_iter().collect();
+    parts.extend(b.acts().iter().map(act_name));
+    let after = b.peer.snapshot();
+    for (name, from, to) in [
+        ("up", before.up, after.up),
+        ("accepting", before.accepting, after.accepting),
+        ("connections", before.conns, after.conns),
+        ("planned", before.reconnecting, after.reconnecting),
+    ] {
+        if from != to {
+            parts.push(format!("{name} {from} to {to}"));
+        }
+    }
+    if after.counters.late > before.counters.late {
+        parts.push("late".to_owned());
+    }
+    match parts.is_empty() {
+        true if after == before => "-".to_owned(),
+        true => "taken".to_owned(),
+        false => parts.join("; "),
+    }
+}
+
+/// Every call of the peer with every state that a connection of it can be in.
+#[test]
+fn the_page_has_every_connection_of_a_peer_with_every_input() {
+    let columns = CONNS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let mut table = Table::new("input", columns);
+    for (call, with, input) in PEER_INPUTS {
+        let cells = CONNS.iter().map(|(_, make)| {
+            let mut b = make();
+            let cell = peer_outcome(&mut b, input);
+            // Whatever came, the peer can be taken down.
+            b.peer.delete(Cause::Deleted);
+            b.acts();
+            for conn in [CONN, NEW_CONN] {
+                b.gone(conn, Cause::Deleted);
+            }
+            let left = b.peer.snapshot();
+            assert_eq!((left.conns, left.waiting), (0, 0), "{call} {with}");
+            cell
+        });
+        let name = match with {
+            "" => format!("`{call}`"),
+            with => format!("`{call}`: {with}"),
+        };
+        let cells = cells.collect();
+        table.row(name, cells);
+    }
+    check_page("peer", &table);
+    for variant in rows_of(&source("conns"), "enum State") {
+        let known = CONNS.iter().any(|(name, _)| *name == variant);
+        assert!(known, "no column for {variant}");
+    }
+    let mut calls = 0;
+    for file in ["active", "ends", "mod"] {
+        let text = source(file);
+        let heads = text.split("pub fn ").skip(1);
+        for (name, rest) in heads.filter_map(|head| head.split_once('(')) {
+            let other = ["poll_action", "handle_attempt"].contains(&name);
+            if !rest.trim_start().starts_with("&mut self") || other {
+                continue;
+            }
+            calls += 1;
+            let known = PEER_INPUTS.iter().any(|(call, ..)| *call == name);
+            assert!(known, "no row for {name}");
+        }
+    }
+    assert!(calls >= 10, "{calls}");
 }
