@@ -88,7 +88,7 @@ pub struct Outcome {
 }
 
 /// How a message ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Done {
     /// 0, or a negative errno.
     pub status: i32,
@@ -146,7 +146,7 @@ pub enum Stage {
 }
 
 /// What a peer did against the protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Violation {
     /// It gave back more credits than it had been sent messages.
     TooManyCredits {
@@ -184,7 +184,7 @@ pub enum Violation {
 }
 
 /// Why an attempt, a connection or an operation failed. The first cause is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cause {
     // Before there is a connection.
     /// No memory for a peer.

@@ -90,7 +90,7 @@ pub struct DeviceCaps {
 }
 
 /// Why there are no limits to work within.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LimitError {
     /// A queue depth that nothing can be sent with: 0; in version 1, whose NOOPs use credits, also
     /// 1 and 2.

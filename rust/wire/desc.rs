@@ -169,7 +169,7 @@ impl ExactSizeIterator for Frags<'_> {}
 ///
 /// An engine keeps this while the driver holds the receive buffer, and asks for the view again
 /// when it needs the fragments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DescLoc {
     key: u32,
     nfrags: u16,

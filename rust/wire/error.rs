@@ -14,7 +14,7 @@ use core::fmt;
 
 /// Why a received message is not an o2iblnd message. One variant per check, in the order in which
 /// [`Message::parse`](super::Message::parse) makes them (section 9.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ParseError {
     /// Fewer bytes than the frozen part of the header.
     TooShort {
@@ -203,7 +203,7 @@ impl fmt::Display for RejectError {
 }
 
 /// Which identity in a message is not the one of its connection (section 9.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IdentityError {
     /// The source is not the peer.
     SrcNid {

@@ -37,7 +37,7 @@ impl fmt::Display for Stamp {
 }
 
 /// The header of a message, less what its body implies (type, length) and the checksum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
     /// Version of the message. It is *not* compared with that of the connection (section 9.1).
     pub version: Version,

@@ -19,7 +19,7 @@ use core::fmt;
 const UNION_SIZE: usize = 40;
 
 /// Type of an LNet message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LnetMsgType {
     /// Acknowledges a PUT.
     Ack,
@@ -75,7 +75,7 @@ impl fmt::Display for LnetMsgType {
 }
 
 /// An LNet header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LnetHdr {
     /// Final destination.
     pub dest_nid: Nid,

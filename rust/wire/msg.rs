@@ -160,7 +160,7 @@ impl Cookie {
 }
 
 /// Body of PUT_NAK, PUT_DONE and GET_DONE.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Completion {
     /// Cookie of the side that waits.
     pub cookie: Cookie,

@@ -9,7 +9,7 @@
 /// Each is at most `depth`. A credit is in one place at a time: `granted` (the peer may use it),
 /// `outstanding` (its receive is posted, the peer has not been told), or with the message that
 /// used it; likewise `credits` and what the peer has of ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Credits {
     depth: u16,
     /// Receives of the peer that we may use for credit-consuming messages.

@@ -88,7 +88,7 @@ use crate::wire::{
 };
 
 /// Which side of the connection this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Sent the CONNREQ.
     Active,
@@ -97,7 +97,7 @@ pub enum Role {
 }
 
 /// A registered sink: one fragment, as the peer addresses it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sink {
     /// The rkey of the MR.
     pub key: u32,
@@ -244,7 +244,7 @@ pub enum Action<T> {
 }
 
 /// Reports that are still to be made.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Hash)]
 struct Reports {
     established: bool,
     notify: bool,
@@ -255,7 +255,7 @@ struct Reports {
 }
 
 /// What has been pulled by [`Conn::poll_post`] and not been reported as posted.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Hash)]
 enum Pending {
     Recv(RxId),
     /// For this operation; when its last WRITE is posted, its descriptor is no longer needed.

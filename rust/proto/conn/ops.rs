@@ -21,9 +21,13 @@ use crate::wire::{
     DescLoc,
     LnetHdr, //
 };
+use core::hash::{
+    Hash,
+    Hasher, //
+};
 
 /// What an operation is about.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(super) enum Work {
     /// IMMEDIATE.
     Immediate { hdr: LnetHdr, payload: u16 },
@@ -66,7 +70,7 @@ impl Work {
 }
 
 /// What a source has to send: WRITEs, then a DONE.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Transfer {
     /// The peer's cookie.
     pub(super) cookie: Cookie,
@@ -80,7 +84,7 @@ pub(super) struct Transfer {
 }
 
 /// Where an operation is on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
     /// The slot is free.
     Free,
@@ -244,6 +248,7 @@ impl Queue {
 }
 
 /// One list for each [`Queue`].
+#[derive(Hash)]
 struct Lists {
     free: List,
     reserve: List,
@@ -297,6 +302,7 @@ impl Lists {
 }
 
 /// One operation.
+#[derive(Hash)]
 pub(super) struct Op<T> {
     gen: u16,
     pub(super) tx: Option<T>,
@@ -339,6 +345,17 @@ pub(super) struct Ops<S: Storage, T> {
     next_cookie: u64,
     local: u16,
     local_max: u16,
+}
+
+impl<S: Storage, T: Hash> Hash for Ops<S, T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.slots.as_ref().hash(state);
+        self.links.hash(state);
+        self.lists.hash(state);
+        self.timers.hash(state);
+        self.by_age.hash(state);
+        (self.next_cookie, self.local, self.local_max).hash(state);
+    }
 }
 
 impl<S: Storage, T> Ops<S, T> {

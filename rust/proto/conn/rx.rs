@@ -24,9 +24,13 @@ use crate::wire::{
     Message,
     MsgType, //
 };
+use core::hash::{
+    Hash,
+    Hasher, //
+};
 
 /// What a receive does for the credits once it is posted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Grant {
     /// Nothing.
     Nothing,
@@ -37,7 +41,7 @@ pub(super) enum Grant {
 }
 
 /// What is going on with a receive buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum RxState {
     /// To be posted.
     ToPost(Grant),
@@ -58,14 +62,14 @@ pub(super) enum RxState {
 }
 
 /// A message without the borrow of its buffer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Digest {
     pub(super) hdr: Header,
     pub(super) body: DigestBody,
 }
 
 /// As [`Body`], with descriptors by location.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(super) enum DigestBody {
     Conn(MsgType),
     Noop,
@@ -163,6 +167,7 @@ impl Digest {
     }
 }
 
+#[derive(Hash)]
 struct RxSlot {
     state: RxState,
     /// How often the buffer has been posted.
@@ -180,6 +185,15 @@ pub(super) struct RxSlots<S: Storage> {
     deliver: List,
     posted: u16,
     held: u16,
+}
+
+impl<S: Storage> Hash for RxSlots<S> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.slots.as_ref().hash(state);
+        self.links.hash(state);
+        [self.to_post, self.parked, self.deliver].hash(state);
+        (self.posted, self.held).hash(state);
+    }
 }
 
 impl<S: Storage> RxSlots<S> {

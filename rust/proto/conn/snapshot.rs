@@ -13,6 +13,10 @@ use crate::proto::{
     Cause,
     Instant, //
 };
+use core::hash::{
+    Hash,
+    Hasher, //
+};
 
 /// Events of a connection. They never wrap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,6 +95,20 @@ pub struct ConnSnapshot {
     pub last_send: Instant,
     /// Counters.
     pub counters: Counters,
+}
+
+/// All that decides what a connection does next, for searches that are to visit each state once:
+/// everything but the counters that only count. Two connections of the same limits and tunables
+/// with the same hash behave alike.
+impl<S: Storage, T: Hash> Hash for Conn<S, T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.role, self.state, self.was_established, self.notified).hash(state);
+        (self.credits, self.reports, self.pending).hash(state);
+        (self.alive, self.last_send).hash(state);
+        self.rx.hash(state);
+        self.ops.hash(state);
+        self.sq.hash(state);
+    }
 }
 
 impl<S: Storage, T> Conn<S, T> {

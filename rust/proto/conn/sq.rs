@@ -14,9 +14,13 @@ use crate::proto::{
     SlotId,
     WrId, //
 };
+use core::hash::{
+    Hash,
+    Hasher, //
+};
 
 /// What a posting was for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Purpose {
     /// A SEND that uses nothing but its slot.
     Message,
@@ -40,7 +44,7 @@ impl Purpose {
 }
 
 /// One posting.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(super) struct Record {
     pub(super) purpose: Purpose,
     pub(super) op: Option<OpId>,
@@ -72,6 +76,15 @@ pub(super) struct Sq<S: Storage> {
     signals: u32,
     /// Work requests since the last signalled one.
     unsignalled: u32,
+}
+
+impl<S: Storage> Hash for Sq<S> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.ring.as_ref().hash(state);
+        (self.capacity, self.signal_every, self.send_slots).hash(state);
+        (self.next_slot, self.head, self.tail, self.used).hash(state);
+        (self.sends, self.noops, self.signals, self.unsignalled).hash(state);
+    }
 }
 
 impl<S: Storage> Sq<S> {

@@ -11,7 +11,7 @@ use crate::proto::{
 ///
 /// *Closed* (no new work) starts at [`State::Closing`]; *drained* (no more completions) is
 /// [`State::Drained`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum State {
     /// The QP exists, receives are posted, nothing may be sent.
     Connecting {
@@ -48,7 +48,7 @@ pub(super) enum State {
 }
 
 /// State of a sentinel: a request posted behind all others, to see them all flushed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Sentinel {
     Unposted,
     Posted,

@@ -7,13 +7,14 @@
 //! event (posting, and what LNet does with what it is given) follows at once. A SEND is in the
 //! other side's receive buffer when it is posted, so a side without a buffer is found out.
 //!
-//! What a side does depends on the order of its own events only. Two orders of the whole that have
-//! the same order at each side therefore lead to the same state, which is visited once: every
-//! event that can happen is tried in every such state. How many orders of the whole there are is
-//! counted all the same. From every state the connection is also broken, by either side, with what
-//! has arrived seen before that or not; then every message has to end once.
+//! Orders of events that lead to the same state go on alike, so every state is visited once, and
+//! every event that can happen is tried in it. States are told apart by a hash of 128 bits over
+//! both engines, the queues between them and what has ended. How many orders of the whole there
+//! are is counted all the same. From every state the connection is also broken, by either side,
+//! with what has arrived seen before that or not; then every message has to end once.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{Hash, Hasher};
 
 use super::Heap;
 use crate::proto::conn::{Action, Conn, Delivery, Post, Role, Sink, Submit, WcStatus};
@@ -24,8 +25,10 @@ use crate::wire::{
 
 const NOW: Instant = Instant(1_000_000_000);
 const LEN: u32 = 8192;
-/// Kinds of events of a side; 2 bits each in its history.
-const EVENTS: u128 = 3;
+/// Kinds of events of a side.
+const EVENTS: usize = 3;
+/// No case has that many events, unless something goes on for ever.
+const ENDLESS: usize = 400;
 
 /// What LNet sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +62,7 @@ pub struct Case {
 pub struct Count {
     /// Cases.
     pub cases: u64,
-    /// States that differ in the order of events at a side.
+    /// States.
     pub states: u64,
     /// Orders of all events.
     pub orders: u128,
@@ -88,7 +91,47 @@ struct Side {
     inbox: VecDeque<(WrId, Vec<u8>)>,
     sq: VecDeque<(WrId, u32, bool)>,
     script: VecDeque<(u32, What)>,
-    history: u128,
+}
+
+/// A hash of 128 bits that is fast: two lanes with multiplications of their own.
+struct Wide([u64; 2]);
+
+impl Hasher for Wide {
+    fn write(&mut self, bytes: &[u8]) {
+        for part in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            self.write_u64(u64::from_le_bytes(word) ^ (part.len() as u64) << 56);
+        }
+    }
+
+    fn write_u8(&mut self, n: u8) {
+        self.write_u64(n.into());
+    }
+
+    fn write_u16(&mut self, n: u16) {
+        self.write_u64(n.into());
+    }
+
+    fn write_u32(&mut self, n: u32) {
+        self.write_u64(n.into());
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        let [a, b] = &mut self.0;
+        *a = (*a ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        *a ^= *a >> 32;
+        *b = (b.rotate_left(25) ^ n).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        *b ^= *b >> 29;
+    }
+
+    fn write_usize(&mut self, n: usize) {
+        self.write_u64(n as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0[0]
+    }
 }
 
 struct Pair {
@@ -180,7 +223,6 @@ impl Side {
             inbox: VecDeque::new(),
             sq: VecDeque::new(),
             script: numbers.zip(case.msgs[side].iter().copied()).collect(),
-            history: 0,
         }
     }
 }
@@ -293,8 +335,8 @@ impl Pair {
         ends.push((origin, status));
     }
 
-    fn can(&self, event: u128) -> bool {
-        let here = &self.sides[(event / EVENTS) as usize];
+    fn can(&self, event: usize) -> bool {
+        let here = &self.sides[event / EVENTS];
         match event % EVENTS {
             0 => !here.script.is_empty(),
             1 => !here.inbox.is_empty(),
@@ -302,11 +344,21 @@ impl Pair {
         }
     }
 
-    fn happen(&mut self, event: u128) {
-        let side = (event / EVENTS) as usize;
+    /// What tells this state from others.
+    fn key(&self) -> [u64; 2] {
+        let mut state = Wide([1, 2]);
+        for side in &self.sides {
+            side.conn.hash(&mut state);
+            (&side.rq, &side.inbox, &side.sq).hash(&mut state);
+            side.script.len().hash(&mut state);
+        }
+        (&self.submitted, &self.ends).hash(&mut state);
+        [state.finish(), state.0[1]]
+    }
+
+    fn happen(&mut self, event: usize) {
+        let side = event / EVENTS;
         let here = &mut self.sides[side];
-        here.history = here.history << 2 | (event % EVENTS + 1);
-        assert!(here.history >> 124 == 0, "a history is too long");
         match event % EVENTS {
             0 => {
                 let (msg, what) = here.script.pop_front().expect("a message");
@@ -473,10 +525,17 @@ fn consumes(msg: &Message<'_>) -> u8 {
     }
 }
 
+/// What follows from a state: how many orders, and how many events at most.
+#[derive(Clone, Copy)]
+struct Rest {
+    orders: u128,
+    longest: u64,
+}
+
 struct Search<'a> {
     case: &'a Case,
-    path: Vec<u128>,
-    orders: HashMap<[u128; 2], u128>,
+    path: Vec<usize>,
+    seen: HashMap<[u64; 2], Rest>,
     count: Count,
     breaks: bool,
 }
@@ -490,16 +549,16 @@ impl Search<'_> {
         pair
     }
 
-    /// How many orders there are from the state of `pair`, which the path leads to.
-    fn visit(&mut self, pair: Pair) -> u128 {
-        let key = [pair.sides[0].history, pair.sides[1].history];
-        if let Some(&orders) = self.orders.get(&key) {
-            return orders;
+    /// What follows from the state of `pair`, which the path leads to.
+    fn visit(&mut self, pair: Pair) -> Rest {
+        let key = pair.key();
+        if let Some(&rest) = self.seen.get(&key) {
+            return rest;
         }
+        assert!(self.path.len() < ENDLESS, "{:?}: no end", self.case);
         pair.check(self.case);
         self.count.states += 1;
-        self.count.longest = self.count.longest.max(self.path.len() as u64);
-        let events: Vec<u128> = (0..2 * EVENTS).filter(|&event| pair.can(event)).collect();
+        let events: Vec<usize> = (0..2 * EVENTS).filter(|&event| pair.can(event)).collect();
         if events.is_empty() {
             pair.check_end(self.case);
         }
@@ -507,7 +566,10 @@ impl Search<'_> {
             self.count.breaks += 1;
             self.replay().break_off(self.case, how);
         }
-        let mut orders = u128::from(events.is_empty());
+        let mut rest = Rest {
+            orders: u128::from(events.is_empty()),
+            longest: 0,
+        };
         let mut pair = Some(pair);
         for (i, event) in events.iter().enumerate().rev() {
             // The last one goes on from here.
@@ -517,11 +579,13 @@ impl Search<'_> {
             };
             next.happen(*event);
             self.path.push(*event);
-            orders += self.visit(next);
+            let then = self.visit(next);
             self.path.pop();
+            rest.orders += then.orders;
+            rest.longest = rest.longest.max(then.longest + 1);
         }
-        self.orders.insert(key, orders);
-        orders
+        self.seen.insert(key, rest);
+        rest
     }
 }
 
@@ -534,14 +598,15 @@ pub fn explore(case: &Case, breaks: bool) -> Count {
     let mut search = Search {
         case,
         path: Vec::new(),
-        orders: HashMap::new(),
+        seen: HashMap::new(),
         count: Count::default(),
         breaks,
     };
-    let orders = search.visit(Pair::new(case));
+    let rest = search.visit(Pair::new(case));
     Count {
         cases: 1,
-        orders,
+        orders: rest.orders,
+        longest: rest.longest,
         ..search.count
     }
 }
