@@ -297,6 +297,7 @@ def explained():
 
 def main():
     out, shard, seconds = sys.argv[1:]
+    out = os.path.abspath(out)
     first, step = map(int, shard.split("/"))
     src = os.path.join(out, "src")
     shutil.rmtree(src, ignore_errors=True)
@@ -309,6 +310,10 @@ def main():
     with open(os.path.join(src, "tests/host/src/lib.rs"), "a", encoding="utf-8") as lib:
         lib.write(SWITCH)
     mutants, reasons = sites(), explained()
+    texts = {}
+    for path in set(m.path for m in mutants):
+        with open(os.path.join(TREE, path), encoding="utf-8") as source:
+            texts[path] = source.read().splitlines()
     programs, dropped = build(src, os.path.join(out, "target"), mutants)
     cwd = os.path.join(src, "tests/host")
     stages = {name: by_time(programs[name], cwd) for name in ALL}
@@ -322,7 +327,6 @@ def main():
             lines = [line for line in source if not line.startswith("killed")]
         chosen = [m for m in chosen if any(f": {m.path}:{m.line + 1}: {m.kind}: " in line for line in lines)]
     print(f"{total} mutants, {len(dropped)} more do not compile", flush=True)
-    texts = {}
     with open(os.path.join(out, "results"), "w", encoding="utf-8") as results:
         pool = concurrent.futures.ThreadPoolExecutor(jobs)
         end = start + float(seconds)
@@ -331,9 +335,6 @@ def main():
             if by == "no time":
                 continue
             run += 1
-            if m.path not in texts:
-                with open(os.path.join(TREE, m.path), encoding="utf-8") as source:
-                    texts[m.path] = source.read().splitlines()
             text = texts[m.path][m.line].strip()
             key = m.path, m.kind, text
             verdict = f"killed by {by}" if by else \

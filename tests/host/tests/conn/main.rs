@@ -8,6 +8,7 @@ mod cdriver;
 mod chain;
 mod common;
 mod credits;
+mod details;
 mod exchanges;
 mod fuzz;
 mod history;
