@@ -311,3 +311,106 @@ fn exactly_enough_room_is_enough() {
         b.tear_down();
     }
 }
+
+/// In a burst every quarter of the send queue ends with a signalled request, and the last one is
+/// signalled; no other is.
+#[test]
+fn signals_are_where_they_are_due() {
+    let mut t = tunables(16);
+    t.concurrent_sends = 16;
+    let caps = DeviceCaps {
+        max_qp_wr: 36,
+        ..CAPS
+    };
+    let limits = Limits::new(&t, &caps, Version::V2, None).unwrap();
+    assert_eq!((limits.queue_depth, limits.sq_wrs), (16, 36));
+    let mut b = Bench::with(Role::Passive, &t, limits);
+    b.conn.handle_established(b.now, None);
+    b.pump();
+    for turn in 0..2 {
+        for n in 0..14 {
+            b.conn.submit(b.now, Tx(20 * turn + n), put(8192)).unwrap();
+        }
+        b.pump();
+        let signals: Vec<usize> = (0..b.sq.len()).filter(|&at| b.sq[at].signal).collect();
+        // Nine work requests are a quarter.
+        assert_eq!((b.sq.len(), &signals[..]), (14, &[8, 13][..]));
+        b.complete_all();
+        for n in 0..14 {
+            let cookie = b.cookie_sent(14 * turn as usize + n);
+            b.recv_with(1, &BodyOut::PutNak(completion(cookie, 0)));
+        }
+    }
+    // A GET is two of them.
+    for n in 0..8 {
+        b.conn.submit(b.now, Tx(50 + n), get(8192)).unwrap();
+    }
+    b.pump();
+    let signals: Vec<usize> = (0..b.sq.len()).filter(|&at| b.sq[at].signal).collect();
+    assert_eq!(signals, [4, 7]);
+    b.complete_all();
+    b.tear_down();
+}
+
+/// What the dump says of buffers and of what was sent.
+#[test]
+fn counts_of_the_dump() {
+    let mut b = Bench::open(8);
+    for _ in 0..2 {
+        b.recv_immediate(1);
+    }
+    for (rx, ..) in std::mem::take(&mut b.delivered) {
+        b.conn.rx_done(b.now, rx);
+    }
+    let s = b.conn.snapshot();
+    assert_eq!((s.rx_to_post, s.rx_held, s.rx_deliver), (2, 0, 0));
+    b.pump();
+    assert_eq!(b.conn.snapshot().rx_to_post, 0);
+    b.send_put(1, 8192);
+    let cookie = b.cookie_sent(0);
+    b.recv_put_ack(cookie, &[frag(4096), frag(4096)]);
+    b.complete_all();
+    let c = b.conn.snapshot().counters;
+    assert_eq!((c.tx_msgs, c.tx_writes, c.tx_noops), (2, 2, 0));
+    for _ in 0..4 {
+        b.recv_immediate(1);
+        let (rx, ..) = b.take_delivered();
+        b.conn.rx_done(b.now, rx);
+        b.pump();
+    }
+    let c = b.conn.snapshot().counters;
+    assert_eq!((c.tx_msgs, c.tx_noops, c.rx_msgs), (3, 1, 7));
+    b.tear_down();
+}
+
+/// A buffer whose descriptor is still needed is not LNet's any more.
+#[test]
+fn a_buffer_is_given_back_once() {
+    let mut b = Bench::open(8);
+    b.recv_get_req(6, &[frag(8192)]);
+    let (rx, ..) = b.take_delivered();
+    b.conn.get_source(b.now, rx, Tx(1), 8192, Ok(2)).unwrap();
+    assert_eq!(b.conn.snapshot().rx_held, 0);
+    b.conn.rx_done(b.now, rx);
+    assert_eq!(b.conn.snapshot().counters.bad_inputs, 1);
+    b.pump();
+    b.complete_all();
+    assert_eq!(b.status(1), Some(0));
+    b.tear_down();
+}
+
+/// An early message that closes the connection was looked at, so it is not one that was dropped;
+/// what is behind it is.
+#[test]
+fn early_messages_are_dropped_or_handled() {
+    let mut b = Bench::connecting(Role::Passive, &tunables(8));
+    b.recv(&BodyOut::PutNak(completion(Cookie(1), 0)));
+    b.recv(&BodyOut::Noop);
+    assert_eq!(b.conn.snapshot().rx_parked, 2);
+    b.conn.handle_established(b.now, None);
+    b.pump();
+    assert!(!b.conn.is_established());
+    let s = b.conn.snapshot();
+    assert_eq!((s.counters.dropped_msgs, s.rx_parked), (1, 0));
+    b.tear_down();
+}

@@ -54,6 +54,12 @@ fn small_devices_lower_the_queues_and_then_the_depth() {
     };
     let l = limits(255, &short).unwrap();
     assert_eq!((l.queue_depth, l.rq_wrs), (48, 99));
+    let exact = DeviceCaps {
+        max_qp_wr: 99,
+        ..CAPS
+    };
+    let l = limits(255, &exact).unwrap();
+    assert_eq!((l.queue_depth, l.rq_wrs), (48, 99));
     let none = DeviceCaps {
         max_qp_wr: 3,
         ..CAPS
@@ -84,6 +90,9 @@ fn lu_11702_lowering_ends_and_keeps_everything_in_step() {
         sq += u32::from(next.sq_wrs < l.sq_wrs && next.queue_depth == l.queue_depth);
         sge += u32::from(next.max_send_sge < l.max_send_sge);
         depth += u32::from(next.queue_depth < l.queue_depth);
+        if next.queue_depth < l.queue_depth {
+            assert_eq!(next.sq_wrs, u32::from(next.queue_depth) + 3);
+        }
         assert_eq!(next.cqe, next.sq_wrs + next.rq_wrs);
         assert_eq!(next.rx_slots, 2 * next.queue_depth + 2);
         assert!(u32::from(next.concurrent_sends) * 2 < next.sq_wrs || next.concurrent_sends == 1);
@@ -150,4 +159,17 @@ fn a_proposal_is_never_exceeded() {
     let l = Limits::new(&tunables(8), &CAPS, Version::V2, Some((128, 300))).unwrap();
     assert_eq!((l.queue_depth, l.max_frags), (8, 257));
     assert_eq!(l.params(), params(8, 257));
+}
+
+/// The size of the send queue, by the formula of `Size::sq_wanted`.
+#[test]
+fn the_send_queue_has_room_for_what_can_be_in_flight() {
+    for (depth, sends, transfers) in [(8, 64, 8), (64, 8, 8), (16, 16, 16)] {
+        let mut t = tunables(depth);
+        t.concurrent_sends = sends;
+        let l = Limits::new(&t, &CAPS, Version::V2, None).unwrap();
+        let writes = 257u32.div_ceil(u32::from(l.max_send_sge));
+        let wanted = 1 + 2 * u32::from(sends) + u32::from(depth) + transfers * writes;
+        assert_eq!(l.sq_wrs, wanted, "{l:?}");
+    }
 }

@@ -1255,3 +1255,64 @@ fn dump_of_a_peer() {
     b.peer.delete(Cause::Deleted);
     assert!(b.peer.snapshot().to_string().ends_with(" deleted"));
 }
+
+/// A retry whose time comes when nobody waits any more: nobody connects, and LNet is told.
+#[test]
+fn unwanted_retries_end_with_a_notice() {
+    let mut b = Bench::new(config(1));
+    b.queue();
+    let mut id = b.start();
+    loop {
+        b.reject(id, RejectReason::ConnRace);
+        b.acts();
+        b.ok(id, AttemptEvent::Released);
+        match b.acts()[..] {
+            [Act::Start(next, ..)] => id = next,
+            [] => break,
+            ref other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(b.peer.snapshot().reconnecting, 1);
+    b.pass(secs(60));
+    b.peer.handle_timeout(b.now);
+    let acts = b.acts();
+    assert!(
+        matches!(acts[..], [Act::Fail(0, _), Act::Down(_), Act::Idle]),
+        "{acts:?}"
+    );
+    assert_eq!(b.peer.snapshot().retries, 0);
+}
+
+/// The driver lost an attempt that was about to open: its connection is closed.
+#[test]
+fn an_attempt_lost_while_opening_closes_its_connection() {
+    let mut b = Bench::new(config(1));
+    b.queue();
+    let id = b.start();
+    b.ok(id, AttemptEvent::Connecting);
+    b.ok(id, AttemptEvent::Connected(C1));
+    b.ok(id, AttemptEvent::Released);
+    let acts = b.acts();
+    assert!(acts.contains(&Act::Close(C1, Cause::PeerGone)), "{acts:?}");
+    assert!(b.peer.handle_established(b.now, C1, &est()).is_err());
+}
+
+/// A reject that does not say who it is leaves what is known, unless it speaks another version.
+#[test]
+fn what_a_nameless_reject_teaches() {
+    for (version, expected) in [(Version::V2, THEIR_STAMP), (Version::V1, Stamp::UNKNOWN)] {
+        let mut b = Bench::new(config(1));
+        b.queue();
+        let id = b.start();
+        let named = reject_bytes(Version::V2, RejectReason::ConnRace, THEIR_STAMP, 128, 257);
+        b.ok(id, rejected(&named));
+        b.acts();
+        b.ok(id, AttemptEvent::Released);
+        let id = b.start();
+        assert_eq!(b.peer.snapshot().stamp, THEIR_STAMP);
+        let nameless = reject_bytes(version, RejectReason::ConnRace, Stamp::UNKNOWN, 8, 256);
+        b.ok(id, rejected(&nameless));
+        let s = b.peer.snapshot();
+        assert_eq!((s.version, s.stamp), (Some(version), expected));
+    }
+}
