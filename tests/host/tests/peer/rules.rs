@@ -1262,8 +1262,11 @@ fn unwanted_retries_end_with_a_notice() {
     let mut b = Bench::new(config(1));
     b.queue();
     let mut id = b.start();
+    let mut retries = 0;
     loop {
         b.reject(id, RejectReason::ConnRace);
+        retries += 1;
+        assert_eq!(b.peer.snapshot().counters.retries, retries);
         b.acts();
         b.ok(id, AttemptEvent::Released);
         match b.acts()[..] {
