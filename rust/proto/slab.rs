@@ -91,6 +91,17 @@ pub struct Links<S: Storage> {
     buf: S::Buf<Link>,
 }
 
+impl<S: Storage> Clone for Links<S>
+where
+    S::Buf<Link>: Clone,
+{
+    fn clone(&self) -> Self {
+        Self {
+            buf: self.buf.clone(),
+        }
+    }
+}
+
 impl<S: Storage> core::hash::Hash for Links<S> {
     fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
         self.buf.as_ref().hash(state);

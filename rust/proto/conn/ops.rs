@@ -248,7 +248,7 @@ impl Queue {
 }
 
 /// One list for each [`Queue`].
-#[derive(Hash)]
+#[derive(Clone, Copy, Hash)]
 struct Lists {
     free: List,
     reserve: List,
@@ -302,7 +302,7 @@ impl Lists {
 }
 
 /// One operation.
-#[derive(Hash)]
+#[derive(Clone, Hash)]
 pub(super) struct Op<T> {
     gen: u16,
     pub(super) tx: Option<T>,
@@ -345,6 +345,25 @@ pub(super) struct Ops<S: Storage, T> {
     next_cookie: u64,
     local: u16,
     local_max: u16,
+}
+
+impl<S: Storage, T> Clone for Ops<S, T>
+where
+    S::Buf<Op<T>>: Clone,
+    Links<S>: Clone,
+{
+    fn clone(&self) -> Self {
+        Self {
+            slots: self.slots.clone(),
+            links: self.links.clone(),
+            lists: self.lists,
+            timers: self.timers.clone(),
+            by_age: self.by_age,
+            next_cookie: self.next_cookie,
+            local: self.local,
+            local_max: self.local_max,
+        }
+    }
 }
 
 impl<S: Storage, T: Hash> Hash for Ops<S, T> {

@@ -167,7 +167,7 @@ impl Digest {
     }
 }
 
-#[derive(Hash)]
+#[derive(Clone, Hash)]
 struct RxSlot {
     state: RxState,
     /// How often the buffer has been posted.
@@ -185,6 +185,20 @@ pub(super) struct RxSlots<S: Storage> {
     deliver: List,
     posted: u16,
     held: u16,
+}
+
+impl<S: Storage> Clone for RxSlots<S>
+where
+    S::Buf<RxSlot>: Clone,
+    Links<S>: Clone,
+{
+    fn clone(&self) -> Self {
+        Self {
+            slots: self.slots.clone(),
+            links: self.links.clone(),
+            ..*self
+        }
+    }
 }
 
 impl<S: Storage> Hash for RxSlots<S> {

@@ -3,7 +3,12 @@
 //! What a connection looks like from outside, for dumps and for tests.
 
 use super::{
-    ops::Queue,
+    ops::{
+        Ops,
+        Queue, //
+    },
+    rx::RxSlots,
+    sq::Sq,
     state::State,
     Conn,
     Role, //
@@ -95,6 +100,23 @@ pub struct ConnSnapshot {
     pub last_send: Instant,
     /// Counters.
     pub counters: Counters,
+}
+
+/// For searches, with a [`Storage`] whose buffers can be copied.
+impl<S: Storage, T> Clone for Conn<S, T>
+where
+    RxSlots<S>: Clone,
+    Ops<S, T>: Clone,
+    Sq<S>: Clone,
+{
+    fn clone(&self) -> Self {
+        Self {
+            rx: self.rx.clone(),
+            ops: self.ops.clone(),
+            sq: self.sq.clone(),
+            ..*self
+        }
+    }
 }
 
 /// All that decides what a connection does next, for searches that are to visit each state once:

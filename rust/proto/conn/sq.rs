@@ -78,6 +78,18 @@ pub(super) struct Sq<S: Storage> {
     unsignalled: u32,
 }
 
+impl<S: Storage> Clone for Sq<S>
+where
+    S::Buf<Option<Record>>: Clone,
+{
+    fn clone(&self) -> Self {
+        Self {
+            ring: self.ring.clone(),
+            ..*self
+        }
+    }
+}
+
 impl<S: Storage> Hash for Sq<S> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.ring.as_ref().hash(state);

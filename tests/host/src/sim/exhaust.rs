@@ -85,6 +85,7 @@ impl std::ops::AddAssign for Count {
 /// A message, and whether this is the transmission of the side that submitted it.
 type Tx = (u32, bool);
 
+#[derive(Clone)]
 struct Side {
     conn: Conn<Heap, Tx>,
     rq: VecDeque<WrId>,
@@ -134,6 +135,7 @@ impl Hasher for Wide {
     }
 }
 
+#[derive(Clone)]
 struct Pair {
     sides: [Side; 2],
     submitted: Vec<bool>,
@@ -534,28 +536,20 @@ struct Rest {
 
 struct Search<'a> {
     case: &'a Case,
-    path: Vec<usize>,
+    depth: usize,
     seen: HashMap<[u64; 2], Rest>,
     count: Count,
     breaks: bool,
 }
 
 impl Search<'_> {
-    fn replay(&self) -> Pair {
-        let mut pair = Pair::new(self.case);
-        for &event in &self.path {
-            pair.happen(event);
-        }
-        pair
-    }
-
-    /// What follows from the state of `pair`, which the path leads to.
+    /// What follows from the state of `pair`.
     fn visit(&mut self, pair: Pair) -> Rest {
         let key = pair.key();
         if let Some(&rest) = self.seen.get(&key) {
             return rest;
         }
-        assert!(self.path.len() < ENDLESS, "{:?}: no end", self.case);
+        assert!(self.depth < ENDLESS, "{:?}: no end", self.case);
         pair.check(self.case);
         self.count.states += 1;
         let events: Vec<usize> = (0..2 * EVENTS).filter(|&event| pair.can(event)).collect();
@@ -564,26 +558,21 @@ impl Search<'_> {
         }
         for how in (0..4).filter(|_| self.breaks) {
             self.count.breaks += 1;
-            self.replay().break_off(self.case, how);
+            pair.clone().break_off(self.case, how);
         }
         let mut rest = Rest {
             orders: u128::from(events.is_empty()),
             longest: 0,
         };
-        let mut pair = Some(pair);
-        for (i, event) in events.iter().enumerate().rev() {
-            // The last one goes on from here.
-            let mut next = match i {
-                0 => pair.take().unwrap_or_else(|| self.replay()),
-                _ => self.replay(),
-            };
-            next.happen(*event);
-            self.path.push(*event);
+        self.depth += 1;
+        for event in events {
+            let mut next = pair.clone();
+            next.happen(event);
             let then = self.visit(next);
-            self.path.pop();
             rest.orders += then.orders;
             rest.longest = rest.longest.max(then.longest + 1);
         }
+        self.depth -= 1;
         self.seen.insert(key, rest);
         rest
     }
@@ -597,7 +586,7 @@ impl Search<'_> {
 pub fn explore(case: &Case, breaks: bool) -> Count {
     let mut search = Search {
         case,
-        path: Vec::new(),
+        depth: 0,
         seen: HashMap::new(),
         count: Count::default(),
         breaks,
