@@ -1302,7 +1302,8 @@ impl World {
     fn settled(&self) -> bool {
         let still = |ep: &Ep| {
             let s = ep.conn.snapshot();
-            let open = s.rx_held + s.rx_to_post + s.ops == 0 && ep.qp.sq_empty();
+            let polled = ep.qp.sq_empty() && ep.qp.cq_empty();
+            let open = s.rx_held + s.rx_to_post + s.ops == 0 && polled;
             ep.gone || (ep.conn.is_established() && open && ep.lnet_pending == 0 && !ep.running)
         };
         let calm = |it: &PeerBox| {
