@@ -22,6 +22,9 @@ use crate::wire::{
 };
 
 const MS: u64 = 1_000_000;
+/// Fragments of a sink that is cut to pieces, when nothing may be late: hundreds of them through a
+/// send queue of ten take longer than some LND timeouts.
+const CALM_FRAGS: u16 = 16;
 /// What a message may wait for a connection on top of the connect timeout.
 const WAIT: u64 = 10_000 * MS;
 
@@ -746,7 +749,10 @@ impl World {
         let manners = Manners {
             endian: it.endian,
             cksum: it.cksum,
-            cut: it.reference.then_some(ep.conn.limits().max_frags),
+            cut: it.reference.then(|| match self.calm {
+                true => CALM_FRAGS,
+                false => ep.conn.limits().max_frags,
+            }),
             no_get_done: it.reference && self.faults && self.prng.chance(1, 4),
             credits_added: match self.options.broken {
                 Some(Broken::CreditTooMany) if nth => 1,
@@ -1394,17 +1400,12 @@ impl World {
     /// connection: what is queued beyond that may be late though nothing breaks.
     fn carries(&self) -> usize {
         let cfg = &self.cfg;
-        // A sink in the most fragments that there may be, and the pieces of the source.
-        let writes: u64 = match cfg.nodes.iter().any(|node| node.reference) {
-            true => 300,
-            false => 40,
-        };
-        let smallest = (0..cfg.nodes.len()).map(|node| u64::from(cfg.caps(node).max_qp_wr));
-        let send_queue = smallest.min().unwrap_or(1);
+        // The pieces of the source, and a sink cut to pieces.
+        let writes = 24 + u64::from(CALM_FRAGS);
         let turn = 4 * cfg.latency + cfg.cq_delay + cfg.lnet_delay + 3 * cfg.action_delay;
-        // Request, answer, end, and the credits for them; each filling of the send queue.
-        let turns = 4 + writes.div_ceil(send_queue / 2);
-        let one = writes * (cfg.latency / 10 + 1) + turns * turn;
+        // Request, answer, end, and the credits for them; a send queue that was lowered as far as
+        // it goes has room for two WRITEs.
+        let one = writes * (cfg.latency / 10 + 1) + (4 + writes / 2) * turn;
         (cfg.timeout.0 / 2 / one).max(1) as usize
     }
 
@@ -1416,14 +1417,14 @@ impl World {
     fn must_traffic(&mut self) {
         let most = self.carries();
         for _ in 0..self.cfg.rounds {
+            let gap = self.jitter(self.cfg.submit_gap);
             for node in 0..self.nodes.len() {
+                while self.under_way() >= most {
+                    self.run_until(self.now + gap);
+                }
                 self.submit(node, true);
             }
-            let gap = self.jitter(self.cfg.submit_gap);
             self.run_until(self.now + gap);
-            while self.under_way() > most {
-                self.run_until(self.now + gap);
-            }
         }
         let wait = if self.cfg.peers { WAIT } else { 0 };
         self.settle(3 * self.cfg.timeout.0 + wait);
