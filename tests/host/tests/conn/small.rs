@@ -54,6 +54,7 @@ fn an_index_is_on_one_list_at_a_time() {
     assert!(!links.push_back(&mut b, 2));
     assert!(!links.push_back(&mut a, 4));
     assert!(!links.remove(&mut b, 0));
+    assert!(!links.is_on(&b, 0) && !links.is_on(&a, 1) && !links.is_on(&a, 9));
     assert!(links.is_on(&a, 0) && links.is_linked(0) && !links.is_linked(1));
     assert_eq!(links.next(2), Some(0));
     assert_eq!((links.next(3), links.next(1)), (None, None));

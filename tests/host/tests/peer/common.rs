@@ -248,6 +248,13 @@ impl Bench {
         assert_eq!(self.peer.handle_established(self.now, conn, &est()), Ok(()));
     }
 
+    /// The same for one whose request is on its way.
+    pub(crate) fn establish_now(&mut self, id: AttemptId, conn: ConnId) {
+        self.ok(id, AttemptEvent::Connected(conn));
+        assert_eq!(self.peer.handle_established(self.now, conn, &est()), Ok(()));
+        self.acts();
+    }
+
     pub(crate) fn pass(&mut self, span: Span) {
         self.now = self.now.after(span);
     }

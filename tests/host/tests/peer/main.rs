@@ -5,6 +5,7 @@
 //! through a CM that loses, delays and reorders.
 
 mod common;
+mod details;
 mod fuzz;
 mod pair;
 mod passive;
