@@ -10,7 +10,8 @@ smaller the larger; functions return at once what says nothing (0, 1, true, fals
 
 All mutants are compiled at once into a copy of the tree below OUT, each behind a number that
 the environment chooses (KOR_MUTANT), and the tests are run for every SHARD-th mutant ("I/N"), until
-SECONDS are over; first the fast tests of the same room, last the simulator. Not in const functions,
+SECONDS are over; first the fast tests of the same room, last the simulator. With
+KOR_PROVE_MUTANTS_AGAIN=FILE only what survived according to the results in FILE. Not in const functions,
 where a choice at run time is not possible. OUT/results has a line for each mutant that was run.
 
 mutants-explained.txt says of survivors why no test can notice; a survivor that it does not explain
@@ -322,11 +323,11 @@ def main():
     chosen = [m for m in mutants if m.number not in dropped and m.number % step == first]
     again = os.environ.get("KOR_PROVE_MUTANTS_AGAIN")
     if again:
-        # Only what survived according to this file.
+        # Only what survived according to this file, wherever it stands now.
         with open(again, encoding="utf-8") as source:
-            lines = [line for line in source if not line.startswith("killed")]
-        chosen = [m for m in chosen if any(f": {m.path}:{m.line + 1}: {m.kind}: " in line for line in lines)]
-    print(f"{total} mutants, {len(dropped)} more do not compile", flush=True)
+            found = [re.match(r"(?!killed).*?: (\S+):\d+: (.*)$", line) for line in source]
+        alive = {(match[1], match[2]) for match in found if match}
+        chosen = [m for m in chosen if (m.path, f"{m.kind}: {texts[m.path][m.line].strip()}") in alive]
     with open(os.path.join(out, "results"), "w", encoding="utf-8") as results:
         pool = concurrent.futures.ThreadPoolExecutor(jobs)
         end = start + float(seconds)
