@@ -9,8 +9,9 @@ const SEEDS: u64 = 1500;
 
 /// Seeds that failed once. 41765 and 293837: more was queued than a timeout carries. 196135: what
 /// had arrived and not been polled was taken for settled. 233163: a node that hung twice was awake
-/// before what it had put off. 1033072: a node that had hung found an old CONNREQ.
-const REGRESSIONS: [u64; 5] = [41_765, 196_135, 233_163, 293_837, 1_033_072];
+/// before what it had put off. 496402: a node that had hung was to have caught up at once. 1033072:
+/// a node that had hung found an old CONNREQ.
+const REGRESSIONS: [u64; 6] = [41_765, 196_135, 233_163, 293_837, 496_402, 1_033_072];
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())

@@ -117,6 +117,8 @@ pub(super) struct Node {
     /// LNet messages of this node that have not ended, by node.
     active: Vec<u16>,
     pub(super) frozen_until: u64,
+    /// It hung, and has not caught up with what came meanwhile.
+    late_until: u64,
     /// It has no device until then.
     pub(super) gone_until: u64,
     /// Messages sent, to break some.
@@ -232,6 +234,7 @@ impl World {
             memory: Memory::default(),
             active: vec![0; count],
             frozen_until: 0,
+            late_until: 0,
             gone_until: 0,
             sent: 0,
         };
@@ -775,9 +778,9 @@ impl World {
         let ep = &mut self.eps[to];
         let there = matches!(ep.qp.state, QpState::Init | QpState::Rts);
         // A closed connection may have failed to post its receives; a node that does nothing for
-        // several keepalive intervals runs out of them.
-        let frozen = self.nodes[ep.node].frozen_until > self.now;
-        let excused = ep.conn.cause().is_some() || frozen;
+        // several keepalive intervals runs out of them until it has seen to them.
+        let late = self.nodes[ep.node].late_until > self.now;
+        let excused = ep.conn.cause().is_some() || late;
         if !there || (excused && ep.qp.rq_empty()) {
             let retries = self.prng.range(1, self.cfg.timeout.0 / 2);
             return self.at(retries, Ev::Failed(from, seq));
@@ -1219,8 +1222,10 @@ impl World {
             3 => self.cut_until = self.now + span,
             4 => {
                 // What was put off until then does not come earlier when it hangs once more.
-                let until = &mut self.nodes[node].frozen_until;
-                *until = (*until).max(self.now + span);
+                let slack = self.catch_up();
+                let node = &mut self.nodes[node];
+                node.frozen_until = node.frozen_until.max(self.now + span);
+                node.late_until = node.frozen_until + slack;
             }
             5 => {
                 self.eps[id].qp.hung = true;
@@ -1236,6 +1241,12 @@ impl World {
             _ => self.lose_device(node, span / 4),
         }
         self.drive(id);
+    }
+
+    /// The time in which a node that hung sees to what has come meanwhile.
+    fn catch_up(&self) -> u64 {
+        let cfg = &self.cfg;
+        100 * (cfg.latency + cfg.cq_delay + cfg.action_delay)
     }
 
     // --- the loop -------------------------------------------------------------------------------
@@ -1344,7 +1355,9 @@ impl World {
         self.faults = false;
         self.traffic = false;
         self.cut_until = 0;
+        let slack = self.catch_up();
         for node in &mut self.nodes {
+            node.late_until = node.late_until.min(self.now + slack);
             node.frozen_until = 0;
             node.gone_until = 0;
         }
