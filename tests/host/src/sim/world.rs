@@ -1355,17 +1355,12 @@ impl World {
         self.faults = false;
         self.traffic = false;
         self.cut_until = 0;
-        let slack = self.catch_up();
         for node in &mut self.nodes {
-            node.late_until = node.late_until.min(self.now + slack);
-            node.frozen_until = 0;
             node.gone_until = 0;
         }
-        for id in 0..self.eps.len() {
-            if self.eps[id].waking {
-                self.at(1, Ev::Wake(id));
-            }
-        }
+        // What a node that hangs has put off comes at the end of that.
+        let awake = self.nodes.iter().map(|node| node.frozen_until).max();
+        self.run_until(self.now.max(awake.unwrap_or(0)));
         let wait = if self.cfg.peers { 2 * WAIT } else { 0 };
         let bound = 6 * self.cfg.timeout.0 + 1000 * (self.cfg.cq_delay + self.cfg.action_delay);
         self.settle(bound + wait);
