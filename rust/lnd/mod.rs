@@ -398,12 +398,22 @@ fn choose_interface(startup: &Startup<Ko2iblnd>) -> Result<Interface> {
     let found = interfaces.select(startup)?;
     let params = Params::read();
     let expected = startup.interface().unwrap_or(params.ipif_name());
-    if asked == Asked::Any && found.name().to_bytes() != expected.to_bytes() {
+    let found = if asked == Asked::Any && found.name().to_bytes() != expected.to_bytes() {
         // Neither name nor address was given, and LNet took the first interface there is.
         let named = interfaces
             .iter()
             .find(|i| i.name().to_bytes() == expected.to_bytes());
-        return named.ok_or(ENOENT);
+        named.ok_or(ENOENT)?
+    } else {
+        found
+    };
+    if found.ipv4().is_none() {
+        // LNet lists IPv4 addresses first, so there is none.
+        pr_err!(
+            "{}: has no IPv4 address, and the o2ib protocol has no form for IPv6 addresses\n",
+            found.name()
+        );
+        return Err(EINVAL);
     }
     Ok(found)
 }
