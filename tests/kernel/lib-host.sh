@@ -40,25 +40,42 @@ up_veth() {
 	done
 }
 
-# Interfaces v1 and v2, one for each UML node. With two legs also w1 and w2, and all four on one
-# switch.
+# make_veth: for each link two ends, v<link>.<node>, one for each UML node; with two legs, all on
+# one switch.
 make_veth() {
-	local end
-	for end in v1 v2 w1 w2 sw; do
+	local link ends end i=0
+	for end in $(ip -o link | sed -n 's/^[0-9]*: \(v[0-9]\.[0-9]\|sw\)[@:].*/\1/p'); do
 		ip link del "$end" >/dev/null 2>&1 || true
 	done
-	if [ -z "$legs" ]; then
-		ip link add v1 mtu 9000 type veth peer name v2 mtu 9000
-		up_veth v1 v2
-		return
-	fi
-	ip link add sw mtu 9000 type bridge forward_delay 0
-	for end in v1 v2 w1 w2; do
-		ip link add "$end" mtu 9000 type veth peer name "s$end" mtu 9000
-		ip link set "s$end" master sw
-		up_veth "$end" "s$end"
+	[ -z "$legs" ] || {
+		ip link add sw mtu 9000 type bridge forward_delay 0
+		up_veth sw
+	}
+	for link in $links; do
+		ends=("v$i.${link%-*}" "v$i.${link#*-}")
+		if [ -z "$legs" ]; then
+			ip link add "${ends[0]}" mtu 9000 type veth peer name "${ends[1]}" mtu 9000
+			up_veth "${ends[@]}"
+		else
+			for end in "${ends[@]}"; do
+				ip link add "$end" mtu 9000 type veth peer name "s$end" mtu 9000
+				ip link set "s$end" master sw
+				up_veth "$end" "s$end"
+			done
+		fi
+		i=$((i + 1))
 	done
-	up_veth sw
+}
+
+# ends_of NODE: the numbers of the links that it is on.
+ends_of() {
+	local link i=0
+	for link in $links; do
+		case -$link- in
+		*-"$1"-*) echo $i ;;
+		esac
+		i=$((i + 1))
+	done
 }
 
 # node_script N: the init of node N, with all it must know.
@@ -75,45 +92,49 @@ node_script() {
 }
 
 boot_um() {
-	local node=$1 options=()
+	local node=$1 options=() link vec=0
 	# The debug kernel's init dies at once with seccomp=on.
 	[ "$kernel" = um-debug ] && options=(mem=1G) || options=(mem=1G seccomp=on)
-	[ -z "$legs" ] || options+=("vec1:transport=raw,ifname=w$node,mtu=9000")
+	for link in $(ends_of "$node"); do
+		options+=("vec$vec:transport=raw,ifname=v$link.$node,mtu=9000,mac=52:54:00:98:0$link:0$node")
+		vec=$((vec + 1))
+	done
 	# UML puts its terminal into raw mode and its helpers share the process group.
 	TMPDIR=/dev/shm setsid "$kdir/linux" "${options[@]}" root=/dev/root rootfstype=hostfs rootflags=/ rw \
 		init="$run/init.$node" ncpus=1 con=null con0=null,fd:1 ssl=null umid="kor$$.$node" \
-		log_buf_len=1M oops=panic panic=-1 vec0:transport=raw,ifname="v$node",mtu=9000 \
-		</dev/null >"$run/console.$node" 2>&1 &
+		log_buf_len=1M oops=panic panic=-1 </dev/null >>"$run/console.$node" 2>&1 &
 	pids[node]=$!
 }
 
 boot_stock() {
-	local node=$1 net dump=()
-	if [ "$node" -eq 1 ]; then
-		net=listen=127.0.0.1:4791
-		[ -z "$judged" ] || dump=(-object "filter-dump,id=dump,netdev=net,file=$run/net.pcap")
-	else
-		net=connect=127.0.0.1:4791
-	fi
+	local node=$1 net=() link pair end
+	for link in $(ends_of "$node"); do
+		read -r -a pair <<<"$links"
+		[ "${pair[link]%-*}" -eq "$node" ] && end=listen || end=connect
+		net+=(-netdev "socket,id=net$link,$end=127.0.0.1:$((4791 + link))"
+			-device "virtio-net-pci,netdev=net$link,mac=52:54:00:98:0$link:0$node")
+	done
+	[ -z "$judged" ] || [ "$node" -ne 1 ] ||
+		net+=(-object "filter-dump,id=dump,netdev=net0,file=$run/net.pcap")
 	setsid qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 1G -nodefaults -no-user-config \
-		-nographic -no-reboot -serial "file:$run/console.$node" \
+		-nographic -no-reboot \
+		-chardev "file,id=con,path=$run/console.$node,append=on" -serial chardev:con \
 		-kernel "/usr/lib/modules/$kver/vmlinuz" -initrd "$initrd" \
 		-append "console=ttyS0 loglevel=5 oops=panic panic=-1 tsc=reliable nokaslr mitigations=off KOR_INIT=$run/init.$node" \
 		-fsdev local,id=root,path=/,security_model=none,multidevs=remap \
 		-device virtio-9p-pci,fsdev=root,mount_tag=korroot \
 		-fsdev "local,id=run,path=$run,security_model=none" \
 		-device virtio-9p-pci,fsdev=run,mount_tag=korrun \
-		-netdev "socket,id=net,$net" -device "virtio-net-pci,netdev=net,mac=52:54:00:98:00:0$node" \
-		"${dump[@]}" \
+		"${net[@]}" \
 		</dev/null >"$run/qemu.$node" 2>&1 &
 	pids[node]=$!
 }
 
 # start_capture: of all RoCE frames, from before the first.
 start_capture() {
-	tcpdump -i v1 -s 0 -B 65536 -U -w "$run/net.pcap" udp port 4791 >"$run/tcpdump" 2>&1 &
+	tcpdump -i v0.1 -s 0 -B 65536 -U -w "$run/net.pcap" udp port 4791 >"$run/tcpdump" 2>&1 &
 	capture=$!
-	while ! grep -q 'listening on' "$run/tcpdump" && kill -0 "$capture" 2>/dev/null; do
+	while ! grep -qs 'listening on' "$run/tcpdump" && kill -0 "$capture" 2>/dev/null; do
 		sleep 0.05
 	done
 }
@@ -132,6 +153,7 @@ judge() {
 boot_nodes() {
 	local node
 	pids=()
+	[ "$kernel" = stock ] && machine=stock || machine=um
 	case $kernel in
 	stock)
 		kver=$(. /etc/kor-root; echo "$KVER")
@@ -139,7 +161,7 @@ boot_nodes() {
 		for ((node = 1; node <= nodes; node++)); do
 			node_script "$node"
 			boot_stock "$node"
-			[ "$node" -ne 1 ] || sleep 1	# it must listen before the other connects
+			[ "$node" -eq "$nodes" ] || sleep 1	# it must listen before the next connects
 		done ;;
 	*)
 		make_veth
@@ -189,6 +211,11 @@ wait_nodes() {
 	while :; do
 		alive=
 		for node in "${!pids[@]}"; do
+			if ! kill -0 "${pids[node]}" 2>/dev/null && [ -e "$run/again.$node" ]; then
+				rm "$run/again.$node"
+				end_node "$node"
+				"boot_$machine" "$node"
+			fi
 			kill -0 "${pids[node]}" 2>/dev/null && alive+=" $node"
 		done
 		[ -n "$alive" ] || return 0
@@ -199,18 +226,22 @@ wait_nodes() {
 		# A node that died without a word will not meet the other at a barrier.
 		for node in "${!pids[@]}"; do
 			kill -0 "${pids[node]}" 2>/dev/null || [ -e "$run/result.$node" ] ||
-				touch "$run/failed.$node"
+				[ -e "$run/again.$node" ] || touch "$run/failed.$node"
 		done
 		sleep 0.1
 	done
 }
 
-# Kill what is left of the nodes: each is a session of its own.
+# Kill what is left of a node: each is a session of its own.
+end_node() {
+	pkill -KILL -s "${pids[$1]}" 2>/dev/null || true
+	wait "${pids[$1]}" 2>/dev/null || true
+}
+
 end_nodes() {
 	local node
 	for node in "${!pids[@]}"; do
-		pkill -KILL -s "${pids[node]}" 2>/dev/null || true
-		wait "${pids[node]}" 2>/dev/null || true
+		end_node "$node"
 	done
 	if [ -n "${capture:-}" ]; then
 		kill -INT "$capture" 2>/dev/null || true
@@ -227,7 +258,8 @@ since_init() {
 	for file; do
 		[ -e "$file" ] || continue
 		if grep -aq 'kor-test: init' "$file"; then
-			sed '0,/kor-test: init/d; /kor-test: late/,$d' "$file"
+			sed '0,/kor-test: init/d; /^Core dump limits/,/kor-test: init/d; /kor-test: late/,$d' \
+				"$file"
 		else
 			cat "$file"
 		fi
@@ -287,6 +319,10 @@ run_scenario() {
 	fi
 	legs=$(sed -n 's/^# two legs.*/yes/p' "$file_of_scenario" | head -n 1)
 	judged=$(sed -n 's/^# judge.*/yes/p' "$file_of_scenario" | head -n 1)
+	links=$(sed -n 's/^# links: *//p' "$file_of_scenario" | head -n 1)
+	[ -z "$legs" ] || links='1-2 1-2'
+	links=${links:-1-2}
+	nodes=${wanted_nodes:-$(tr ' -' '\n\n' <<<"$links" | sort -n | tail -n 1)}
 	limit=${timeout:-$(scenario_timeout "$file_of_scenario")}
 	rm -rf "$run"
 	mkdir -p "$run"

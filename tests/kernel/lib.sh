@@ -2,11 +2,11 @@
 # shellcheck shell=bash
 # What a scenario can use. Sourced in each of the two nodes before the scenario's file.
 #
-# NODE (1 or 2), RUN (directory shared by both nodes and the host), KO (the modules),
-# KERNEL (um, um-debug or stock) and LNET (real LNet's tree or empty) are set; the network and
-# rxe0 are up. A scenario passes when both nodes reach its end.
+# NODE (1 or 2, or 3 where a third one is on a link), RUN (directory shared by all nodes and the
+# host), KO (the modules), KERNEL (um, um-debug or stock) and LNET (real LNet's tree or empty) are
+# set; the network and rxe0 are up. A scenario passes when all nodes reach its end.
 
-PEER=$((3 - NODE))
+[ "$NODE" -eq 1 ] && PEER=2 || PEER=$((NODE == 2 ? 1 : 2))
 MY_IP=10.98.0.$NODE
 PEER_IP=10.98.0.$PEER
 MY_NID=$MY_IP@o2ib
@@ -80,15 +80,16 @@ expect() { [ "$2" = "$3" ] || fail "$1 is $2, must be $3"; }
 # expect_at_least WHAT GOT MINIMUM
 expect_at_least() { [ "$2" -ge "$3" ] || fail "$1 is $2, must be at least $3"; }
 
-# sync_point NAME [SECONDS]: wait until both nodes are here. Each name once in a scenario.
+# sync_point NAME [SECONDS]: wait until all nodes are here. Each name once in a scenario.
 sync_point() {
-	local name=$1 end=$((SECONDS + ${2:-30} * SLOW))
+	local name=$1 end=$((SECONDS + ${2:-30} * SLOW)) node
 	: >"$RUN/sync.$name.$NODE"
-	[ "$NODES" -gt 1 ] || return 0
-	until [ -e "$RUN/sync.$name.$PEER" ]; do
-		[ ! -e "$RUN/failed.$PEER" ] || fail 'the other node failed'
-		[ "$SECONDS" -lt "$end" ] || fail "the other node did not come to $name"
-		nap 0.05
+	for ((node = 1; node <= NODES; node++)); do
+		until [ -e "$RUN/sync.$name.$node" ]; do
+			[ ! -e "$RUN/failed.$node" ] || fail 'the other node failed'
+			[ "$SECONDS" -lt "$end" ] || fail "the other node did not come to $name"
+			nap 0.05
+		done
 	done
 }
 
@@ -164,4 +165,15 @@ die_now() {
 	dmesg >"$RUN/dmesg.$NODE"
 	sync
 	/bin/busybox poweroff -f
+}
+
+# power_cycle: this node loses its power, and starts again: the scenario runs anew from its first
+# line, with the files in RUN as they are. A mark there must tell it where to go on.
+power_cycle() {
+	say "loses its power, as the scenario wants"
+	dmesg >"$RUN/dmesg.$NODE.before"
+	touch "$RUN/again.$NODE"
+	sync
+	/bin/busybox poweroff -f
+	sleep 60
 }
