@@ -59,6 +59,12 @@ evil: check-kdir
 	@$(call kbuild,$(CURDIR)/tests/evil,$(OUT)/evil,modules)
 	@cp $(OUT)/evil/*.ko $(OUT)/
 
+# Messages through real LNet that its own tests cannot send.
+put: check-kdir check-lnet
+	@mkdir -p $(OUT)/put
+	@$(call kbuild,$(CURDIR)/tests/lnetput,$(OUT)/put,modules,$(knobs) KBUILD_EXTRA_SYMBOLS="$(ko-symvers)")
+	@cp $(OUT)/put/*.ko $(OUT)/
+
 install: check-kdir check-lnet
 	@$(if $(LNET),:,echo 'make: error: install needs LNET=<built Lustre tree>: a module built for the LNet stand-in is of no use on a real node' >&2; exit 1)
 	@$(in-root) scripts/install-module install $(KDIR) $(OUT)/ko2iblnd.ko
@@ -118,5 +124,5 @@ help:
 #: V=1 shows commands; KOR_JOBS is the number of parallel jobs.
 #: Documentation/testing.md says more.
 
-.PHONY: all modules standin evil install uninstall clippy demo test test-fast test-lnet prove fuzz um-kernel clean help \
+.PHONY: all modules standin evil put install uninstall clippy demo test test-fast test-lnet prove fuzz um-kernel clean help \
 	check-kdir check-lnet
