@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# timeout: 400
+# timeout: 560
 # Real LNet: node 1 with the C driver, node 2 with our LND. The checklist of what can be seen.
 
 # shellcheck source=tests/kernel/lnet-lib.sh
