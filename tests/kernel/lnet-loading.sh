@@ -120,6 +120,30 @@ parameter_config() {
 	unload_all && return $rc
 }
 
+# Not by "ip netns exec", which also mounts a /sys without debugfs.
+inside() { nsenter --net=/run/netns/inner "$@"; }
+
+# The NI is configured in a namespace that has the interface and its RDMA device; the first
+# namespace has neither. Both are back in the end.
+in_namespace() {
+	local rc=0
+	rxe_down
+	mkdir -p /run/netns && ip netns add inner && ip link set "$NETDEV" netns inner &&
+		inside ip link set lo up && inside ip link set "$NETDEV" up &&
+		inside ip addr add "$MY_IP/24" dev "$NETDEV" &&
+		inside rdma link add rxe0 type rxe netdev "$NETDEV" || return
+	modprobe lnet && lnetctl lnet configure || return
+	! net_add || { echo 'added in the wrong namespace'; rc=1; }
+	LD_LIBRARY_PATH=$LNET_LIBRARIES inside "$LNETCTL" net add --net o2ib --if "$NETDEV" &&
+		loaded "$1" && lctl list_nids | grep -qx "$MY_NID" && lnet_ping "$PEER_NID" &&
+		inside rdma resource show cm_id | grep -q "LISTEN.*$MY_IP:987" || rc=1
+	net_del
+	unload_all || rc=1
+	inside rdma link delete rxe0
+	inside ip link set "$NETDEV" netns 1 && ip link set "$NETDEV" up &&
+		ip addr add "$MY_IP/24" dev "$NETDEV" && ip netns del inner && rxe_up && return $rc
+}
+
 # lnet_loading FIRST SECOND: node 1 with the first LND, node 2 with the second.
 lnet_loading() {
 	if node_is 2; then
@@ -141,6 +165,7 @@ lnet_loading() {
 		item '8 OPA options' opa_options "$LND"
 		item '8 OPA device found' opa_probe "$LND"
 		item '36 module-parameter config' parameter_config "$LND"
+		item '37 namespace' in_namespace "$LND"
 		[ "$LND" = c ] || item 'uninstalled' uninstalls
 	fi
 	sync_point loaded 200
