@@ -158,6 +158,13 @@ fn new_time_goes_to_the_end() {
     let cookie = b.cookie_sent(0);
     b.recv_put_ack(cookie, &[frag(8192)]);
     assert_eq!(b.conn.poll_timeout(), Some(second));
+    // And the older one is due as well, later.
+    let cookie = b.cookie_sent(1);
+    b.recv(&BodyOut::PutNak(completion(cookie, 0)));
+    assert_eq!(b.conn.poll_timeout(), Some(b.now.after(T)));
+    b.pass(T);
+    b.conn.handle_timeout(b.now);
+    assert_eq!(b.cause(), Some(Cause::Timeout));
     b.tear_down();
 }
 
@@ -413,4 +420,28 @@ fn early_messages_are_dropped_or_handled() {
     let s = b.conn.snapshot();
     assert_eq!((s.counters.dropped_msgs, s.rx_parked), (1, 0));
     b.tear_down();
+}
+
+/// A keepalive is not due as long as an answer waits: that will show that we are alive.
+#[test]
+fn no_keepalive_while_an_answer_waits() {
+    for waits in [false, true] {
+        let (mut b, cookie) = small_queue();
+        b.send_put(2, 8192);
+        b.complete_all();
+        let other = b.cookie_sent(1);
+        // Ten or eleven work requests in front: the chain waits for half the queue, or does not.
+        let in_front = if waits { 11 } else { 9 };
+        b.recv_put_ack(other, &vec![frag(100); in_front]);
+        b.recv_put_ack(cookie, &[frag(100); 60]);
+        assert_eq!(b.conn.snapshot().queue_reply, 1);
+        assert_eq!(b.conn.snapshot().sq_used == 21, !waits);
+        let mut t = tunables(8);
+        t.keepalive = Some(second());
+        b.conn.retune(t.live());
+        assert_eq!(b.conn.poll_timeout(), Some(b.now.after(T)), "{waits}");
+        b.complete_all();
+        assert_eq!(b.conn.poll_timeout(), Some(b.now.after(second())));
+        b.tear_down();
+    }
 }
