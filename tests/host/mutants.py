@@ -158,7 +158,9 @@ def sites():
         for n, line in enumerate(lines):
             head = re.match(r"\s*(?:pub(?:\(\w+\))? )?(const )?fn ", line)
             if head:
-                const, inside = bool(head[1]), True
+                # Hashing and copying an engine is for searches, which compare what they count.
+                const = bool(head[1]) or re.match(r"\s*fn (?:hash|clone)\b", line) is not None
+                inside = True
                 if not const:
                     at, values = returns(lines, n)
                     found.extend(Mutant(path, at, f"returns {v or 'at once'}") for v in values)

@@ -4,7 +4,7 @@
 //! messages; with more than three, only cases in which all messages are of one kind.
 //! Connections are broken in every state with one message, in the long run with two.
 
-use ko2iblnd_host::sim::exhaust::{cases, explore, Case, Count};
+use ko2iblnd_host::sim::exhaust::{cases, explore, orders_one_by_one, Case, Count, What};
 use ko2iblnd_host::wire::Version;
 
 fn is_uniform(case: &Case) -> bool {
@@ -42,4 +42,27 @@ fn all_orders_of_small_cases() {
         total.cases, total.states, total.orders, total.breaks
     );
     assert!(total.states > 1000 && total.orders > 10_000);
+}
+
+/// States that are taken for the same go on alike: the orders are as many as when each is followed
+/// by itself.
+#[test]
+fn visiting_states_once_loses_no_order() {
+    for version in [Version::V1, Version::V2] {
+        let first = if version == Version::V1 { 3 } else { 1 };
+        for depth in first..=3 {
+            let small = cases(version, depth, 1).into_iter();
+            let both = [vec![What::Immediate], vec![What::Immediate]];
+            let two = [vec![What::Immediate; 2], Vec::new()];
+            let more = [both, two].map(|msgs| Case {
+                version,
+                depth,
+                msgs,
+            });
+            for case in small.chain(more) {
+                let found = explore(&case, false).orders;
+                assert_eq!(found, orders_one_by_one(&case), "{case:?}");
+            }
+        }
+    }
 }

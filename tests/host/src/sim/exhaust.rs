@@ -600,6 +600,22 @@ pub fn explore(case: &Case, breaks: bool) -> Count {
     }
 }
 
+/// The number of orders of a case, counted one by one: what [`explore`] has to find as well.
+pub fn orders_one_by_one(case: &Case) -> u128 {
+    fn follow(pair: &Pair) -> u128 {
+        let events = (0..2 * EVENTS).filter(|&event| pair.can(event));
+        let orders: u128 = events
+            .map(|event| {
+                let mut next = pair.clone();
+                next.happen(event);
+                follow(&next)
+            })
+            .sum();
+        orders.max(1)
+    }
+    follow(&Pair::new(case))
+}
+
 /// All cases with `total` messages, in every distribution on the two sides.
 pub fn cases(version: Version, depth: u16, total: u32) -> Vec<Case> {
     let mut cases = Vec::new();
