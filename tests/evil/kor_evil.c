@@ -21,6 +21,7 @@
  *   peek OFFSET LEN              what is in it        -> peeked HEX
  *   flood N SRC DST PORT HEX     ask for N connections and never answer
  *                                -> flooded ACCEPTED REJECTED WHY
+ *   event NETDEV N               the RDMA device on NETDEV has event N (enum ib_event_type) -> ok
  *   close                        give everything up   -> ok
  */
 #include <linux/completion.h>
@@ -607,6 +608,29 @@ static int evil_requested(struct evil *e, unsigned int ms)
 	return 0;
 }
 
+/* What a device says when it breaks, which rxe does not do. */
+static int evil_event(char **arg)
+{
+	struct ib_event event = { .element.port_num = 1 };
+	struct net_device *ndev;
+	unsigned int code;
+
+	if (kstrtouint(arg[1], 10, &code))
+		return -EINVAL;
+	ndev = dev_get_by_name(&init_net, arg[0]);
+	if (!ndev)
+		return -ENODEV;
+	event.device = ib_device_get_by_netdev(ndev, RDMA_DRIVER_UNKNOWN);
+	dev_put(ndev);
+	if (!event.device)
+		return -ENODEV;
+	event.event = code;
+	ib_dispatch_event(&event);
+	ib_device_put(event.device);
+	evil_say("ok");
+	return 0;
+}
+
 static int evil_run(int argc, char **arg)
 {
 	unsigned int ms;
@@ -623,6 +647,8 @@ static int evil_run(int argc, char **arg)
 		evil_say("ok");
 		return 0;
 	}
+	if (!strcmp(arg[0], "event") && argc == 3)
+		return evil_event(arg + 1);
 	if (!evil || argc < 2)
 		return -EINVAL;
 	if (!strcmp(arg[0], "requested") && !kstrtouint(arg[1], 10, &ms))
