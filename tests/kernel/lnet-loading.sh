@@ -166,7 +166,11 @@ lnet_loading() {
 		item '8 OPA device found' opa_probe "$LND"
 		item '36 module-parameter config' parameter_config "$LND"
 		item '37 namespace' in_namespace "$LND"
-		[ "$LND" = c ] || item 'uninstalled' uninstalls
+		if [ "$LND" = c ]; then
+			skip 'uninstalled' 'the C driver is what uninstalling leaves'
+		else
+			item 'uninstalled' uninstalls
+		fi
 	fi
 	sync_point loaded 200
 	if node_is 2; then
