@@ -157,6 +157,23 @@ lnd_received() { awk -v n="$1" '$1 == "received" && $2 == n { print $3 }' "$STAT
 rxe_up() { rdma link add rxe0 type rxe netdev "$NETDEV"; }
 rxe_down() { rdma link delete rxe0; }
 
+# bond_up: with "# two legs", bond1 over vec0 (active) and vec1 has the node's address; rxe0 is gone.
+# A leg takes the bond's MTU, but UML's interfaces never a larger one than they have.
+leg_is_active() { [ "$(cat /sys/class/net/bond1/bonding/active_slave)" = "$1" ]; }
+bond_up() {
+	run rxe_down
+	ip -batch - <<-END || fail 'cannot make the bond'
+		address flush dev vec0
+		link set vec0 down
+		link add bond1 mtu 9000 type bond mode active-backup miimon 50 fail_over_mac active
+		link set vec0 master bond1
+		link set vec1 master bond1
+		link set bond1 up
+		address add $MY_IP/24 dev bond1
+	END
+	wait_for 5 leg_is_active vec0
+}
+
 # die_now: this node vanishes without a word, as in a power cut. The other goes on alone: it
 # must not sync with this one any more.
 die_now() {

@@ -125,6 +125,7 @@ where
 impl<S: Storage, T: Hash> Hash for Conn<S, T> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.role, self.state, self.was_established, self.notified).hash(state);
+        self.flushed.hash(state);
         (self.credits, self.reports, self.pending).hash(state);
         (self.alive, self.last_send).hash(state);
         self.rx.hash(state);

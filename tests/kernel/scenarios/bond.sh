@@ -13,27 +13,8 @@
 . "$TREE/tests/lnet/standin.sh"
 
 pings() { si ping "$PEER_NID" timeout_ms=2000 >/dev/null; }
-active_leg() { cat /sys/class/net/bond1/bonding/active_slave; }
-is_active() { [ "$(active_leg)" = "$1" ]; }
 moved_to() { [ "$(lnd_counter address_moved)" -ge "$1" ]; }
 usable() { grep -q 'fatal=0' $SI/nis; }
-
-make_bond() {
-	rxe_down
-	# A leg takes the bond's MTU, but UML's interfaces never a larger one than they have.
-	ip -batch - <<-END || fail 'cannot make the bond'
-		address flush dev vec0
-		link set vec0 down
-		link add bond1 mtu 9000 type bond mode active-backup miimon 50 fail_over_mac active
-		link set vec0 master bond1
-		link set vec1 master bond1
-		link set bond1 up
-		address add $MY_IP/24 dev bond1
-	END
-	wait_for 5 is_active vec0
-	NETDEV=bond1
-	rxe_up || fail 'no rxe on the bond'
-}
 
 conns() { si lctl conn_list o2ib0 | si_value n; }
 one_conn() { [ "$(conns)" = 1 ]; }
@@ -43,7 +24,7 @@ lose() {
 	local leg=$1 other=$2 count=$3
 	if node_is 1; then
 		ip link set "$leg" down
-		wait_for 5 is_active "$other"
+		wait_for 5 leg_is_active "$other"
 		wait_for 5 moved_to "$count"
 	fi
 	sync_point "lost-$leg" 60
@@ -55,13 +36,15 @@ lose() {
 		ip link set "$leg" up
 		run si put "$PEER_NID" size=100000 conc=4 count=20 ack=1 timeout_ms=5000
 		run si get "$PEER_NID" size=100000 conc=4 count=20 timeout_ms=5000
-		run is_active "$other"
+		run leg_is_active "$other"
 	fi
 	ok "lost $leg"
 	sync_point "back-$leg" 60
 }
 
-make_bond
+bond_up
+NETDEV=bond1
+rxe_up || fail 'no rxe on the bond'
 load_lnd timeout=10
 run si net add o2ib0 "if=$NETDEV"
 sync_point up

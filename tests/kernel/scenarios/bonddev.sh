@@ -10,15 +10,13 @@
 # shellcheck source=tests/lnet/standin.sh
 . "$TREE/tests/lnet/standin.sh"
 
-active_leg() { cat /sys/class/net/bond1/bonding/active_slave; }
-is_active() { [ "$(active_leg)" = "$1" ]; }
 usable() { grep -q 'fatal=0' $SI/nis; }
 listens_on() { rdma resource show cm_id | grep 'LISTEN' | grep -q "link $1/"; }
 
 # moves FROM TO DEVICE: from one leg to the other, whose device is DEVICE.
 moves() {
 	run ip link set "$1" down
-	wait_for 5 is_active "$2"
+	wait_for 5 leg_is_active "$2"
 	wait_for 10 listens_on "$3"
 	wait_for 10 usable
 	expect 'listeners' "$(rdma resource show cm_id | grep -c LISTEN)" 1
@@ -26,17 +24,7 @@ moves() {
 	ok "from $1 to $3"
 }
 
-run rxe_down
-ip -batch - <<-END || fail 'cannot make the bond'
-	address flush dev vec0
-	link set vec0 down
-	link add bond1 mtu 9000 type bond mode active-backup miimon 50 fail_over_mac active
-	link set vec0 master bond1
-	link set vec1 master bond1
-	link set bond1 up
-	address add $MY_IP/24 dev bond1
-END
-wait_for 5 is_active vec0
+bond_up
 run rdma link add rxe0 type rxe netdev vec0
 run rdma link add rxe1 type rxe netdev vec1
 load_lnd timeout=10

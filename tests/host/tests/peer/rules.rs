@@ -697,20 +697,21 @@ fn lu_11756_refusals_are_bounded() {
     panic!("comes back for ever");
 }
 
-/// A connection with a full table is not dead.
+/// A connection with a full table is not dead, nor one that was given what none would take.
 #[test]
 fn full_connection_stays_up() {
-    let mut b = connected(1);
-    let (conn, tx, ticket) = b.send();
-    let cause = Cause::TooMany;
-    match b
-        .peer
-        .handle_conn_refused(b.now, conn, Refused { tx, cause }, ticket)
-    {
-        PeerSubmit::Refused(refused) => assert_eq!(refused.cause, cause),
-        other => panic!("{other:?}"),
+    for cause in [Cause::TooMany, Cause::BadInput] {
+        let mut b = connected(1);
+        let (conn, tx, ticket) = b.send();
+        match b
+            .peer
+            .handle_conn_refused(b.now, conn, Refused { tx, cause }, ticket)
+        {
+            PeerSubmit::Refused(refused) => assert_eq!(refused.cause, cause),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(b.peer.snapshot().up, 1);
     }
-    assert_eq!(b.peer.snapshot().up, 1);
 }
 
 /// Deleted: what waits fails, nothing new is accepted, what comes up is closed.
@@ -1194,22 +1195,6 @@ fn full_connections_are_tried_in_turn() {
         }
     }
     panic!("for ever");
-}
-
-/// What no connection would take comes back at once, and the connection stays.
-#[test]
-fn bad_input_is_not_tried_again() {
-    let mut b = connected(1);
-    let (conn, tx, ticket) = b.send();
-    let cause = Cause::BadInput;
-    match b
-        .peer
-        .handle_conn_refused(b.now, conn, Refused { tx, cause }, ticket)
-    {
-        PeerSubmit::Refused(refused) => assert_eq!(refused.cause, cause),
-        other => panic!("{other:?}"),
-    }
-    assert_eq!(b.peer.snapshot().up, 1);
 }
 
 /// Deleted before the failure of a message was pulled: it keeps its cause.
