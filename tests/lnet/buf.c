@@ -10,6 +10,7 @@
 #include <linux/highmem.h>
 #include <linux/mm.h>
 #include <linux/unaligned.h>
+#include <linux/wordpart.h>
 
 #include "standin.h"
 
@@ -193,14 +194,27 @@ void si_buf_poison(struct si_buf *buf)
 
 /* ---------------------------------------------------------------- pattern */
 
-/* Word @n of the pattern; any two seeds and any two places differ. */
+/* @x with the lowest bit of each byte that looks like poison turned over. */
+static u64 si_not_poison(u64 x)
+{
+	const u64 low = REPEAT_BYTE(0x7f);
+	u64 t = x ^ REPEAT_BYTE(SI_POISON);
+
+	t = ~(((t & low) + low) | t | low);	/* 0x80 for each byte that is 0 */
+	return x ^ t >> 7;
+}
+
+/*
+ * Word @n of the pattern; any two seeds and any two places differ. No byte of it
+ * is poison, so that a single byte that never arrived shows.
+ */
 static u64 si_word(u64 seed, u64 n)
 {
 	u64 x = (seed ^ 0x6b6f722d6c6e6474ULL) + n * 0x9e3779b97f4a7c15ULL;
 
 	x ^= x >> 29;
 	x *= 0xbf58476d1ce4e5b9ULL;
-	return x ^ (x >> 32);
+	return si_not_poison(x ^ (x >> 32));
 }
 
 static u8 si_byte(u64 seed, u64 pos)
