@@ -62,6 +62,7 @@ fn check(count: u64, report: &Report) {
         report.swapped,
         report.reboots,
         report.noops,
+        report.lines,
     ];
     assert!(count < SEEDS || seen.iter().all(|&n| n > 0), "{seen:?}");
 }

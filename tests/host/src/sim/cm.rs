@@ -51,6 +51,8 @@ pub(super) struct PeerBox {
     running: bool,
     timer: Option<Instant>,
     attempts: BTreeMap<AttemptId, CmId>,
+    /// Lines that the driver would have logged about its attempts.
+    pub(super) lines: u32,
 }
 
 /// An exchange, seen from above.
@@ -63,6 +65,8 @@ pub(super) struct Exchange {
     /// The attempt has been aborted.
     aborted: bool,
     released: bool,
+    /// The CM has said why there is no connection.
+    ended: bool,
     active_ep: Option<EpId>,
     passive_ep: Option<EpId>,
     answer: Option<CmMsg>,
@@ -107,6 +111,7 @@ impl World {
             running: false,
             timer: None,
             attempts: BTreeMap::new(),
+            lines: 0,
         });
     }
 
@@ -288,6 +293,7 @@ impl World {
                     dst_stamp,
                     aborted: false,
                     released: false,
+                    ended: false,
                     active_ep: None,
                     passive_ep: None,
                     answer: None,
@@ -323,6 +329,7 @@ impl World {
         };
         let now = self.instant();
         self.exchanges[cm].aborted = true;
+        self.peers[at].lines += u32::from(cause != Cause::Rejected);
         match self.exchanges[cm].active_ep {
             Some(ep) => {
                 self.eps[ep].conn.close(now, cause);
@@ -338,6 +345,17 @@ impl World {
     fn tell(&mut self, cm: CmId, event: AttemptEvent<'_>) -> Claim {
         let now = self.instant();
         let (at, id) = (self.exchanges[cm].active_box, self.exchanges[cm].attempt);
+        let ends = matches!(
+            event,
+            AttemptEvent::AddrError
+                | AttemptEvent::RouteError
+                | AttemptEvent::ConnectError
+                | AttemptEvent::Unreachable
+                | AttemptEvent::Rejected { .. }
+        );
+        // A real CM says this once.
+        self.peers[at].lines += u32::from(ends && !self.exchanges[cm].ended);
+        self.exchanges[cm].ended |= ends;
         let claim = self.peers[at].peer.handle_attempt(now, id, event);
         self.drive_peer(at);
         claim

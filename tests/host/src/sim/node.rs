@@ -46,6 +46,8 @@ pub(super) struct Ep {
     pub(super) silent: bool,
     /// Commands of LNet that are still to come.
     pub(super) lnet_pending: u32,
+    /// Lines that the driver would have logged about it.
+    pub(super) lines: u32,
     pub(super) connack: Vec<u8>,
     /// Its exchange of the CM.
     pub(super) cm: Option<CmId>,
@@ -107,6 +109,7 @@ impl Ep {
             gone: false,
             silent: false,
             lnet_pending: 0,
+            lines: 0,
             connack: Vec::new(),
             cm: None,
             named: false,

@@ -164,6 +164,8 @@ pub struct Report {
     pub reboots: u64,
     /// NOOPs sent.
     pub noops: u64,
+    /// Lines that drivers would have logged.
+    pub lines: u64,
 }
 
 impl std::ops::AddAssign for Report {
@@ -186,6 +188,7 @@ impl std::ops::AddAssign for Report {
         self.swapped += other.swapped;
         self.reboots += other.reboots;
         self.noops += other.noops;
+        self.lines += other.lines;
     }
 }
 
@@ -494,6 +497,7 @@ impl World {
             let Some(wr) = WrId::from_raw(cqe.id) else {
                 panic!("bad id {:#x}", cqe.id);
             };
+            ep.lines += u32::from(matches!(cqe.kind, CqeKind::Error(_)));
             match (cqe.recv, cqe.kind) {
                 (true, CqeKind::Success) => {
                     let rx = wr.rx().expect("receive");
@@ -579,7 +583,13 @@ impl World {
             Action::FinishAfterDrain { tx, done } => {
                 self.finish(self.eps[id].node, Some(id), tx, done, true);
             }
-            Action::Closed { cause, alive, .. } => {
+            Action::Closed {
+                cause,
+                alive,
+                established,
+            } => {
+                let logged = established && cause.errno() != 0;
+                self.eps[id].lines += u32::from(logged);
                 self.closed(id, cause);
                 if self.cfg.peers {
                     self.conn_closed(id, cause, alive);
@@ -1459,7 +1469,7 @@ impl World {
         }
     }
 
-    /// NOOPs and attempts are bounded by what called for them.
+    /// NOOPs, attempts and lines in the log are bounded by what called for them.
     fn check_bounds(&mut self) {
         for ep in &self.eps {
             let s = ep.conn.snapshot();
@@ -1471,6 +1481,9 @@ impl World {
             let noops = u64::from(s.counters.tx_noops);
             self.report.noops += noops;
             assert!(noops <= owed + keepalives + 2, "too many NOOPs: {s:?}");
+            // What failed on either queue, and the end.
+            assert!(ep.lines <= 3, "{} lines about a connection", ep.lines);
+            self.report.lines += u64::from(ep.lines);
         }
         for it in &self.peers {
             let s = it.peer.snapshot().counters;
@@ -1479,6 +1492,9 @@ impl World {
             let calls = self.msgs.len() as u64 + closed + 1;
             let bound = conns * (11 * calls + self.now / 1_000_000_000);
             assert!(u64::from(s.attempts) <= bound, "too many attempts: {s:?}");
+            // What the CM says, and that the attempt has failed.
+            assert!(it.lines <= 2 * s.attempts, "{} lines: {s:?}", it.lines);
+            self.report.lines += u64::from(it.lines);
         }
     }
 
