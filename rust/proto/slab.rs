@@ -24,7 +24,7 @@ pub trait Storage {
 const NIL: u16 = u16::MAX;
 
 /// Number of a list among those that share one [`Links`]. Zero is "on no list".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListId(core::num::NonZeroU8);
 
 impl ListId {
@@ -38,7 +38,7 @@ impl ListId {
 }
 
 /// The place of one element.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug)]
 struct Link {
     prev: u16,
     next: u16,
@@ -46,7 +46,7 @@ struct Link {
 }
 
 /// Head of a list of indices, first in first out.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub struct List {
     id: ListId,
     head: u16,
@@ -99,12 +99,6 @@ where
         Self {
             buf: self.buf.clone(),
         }
-    }
-}
-
-impl<S: Storage> core::hash::Hash for Links<S> {
-    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
-        self.buf.as_ref().hash(state);
     }
 }
 

@@ -255,7 +255,7 @@ struct Reports {
 }
 
 /// What has been pulled by [`Conn::poll_post`] and not been reported as posted.
-#[derive(Clone, Copy, Hash)]
+#[derive(Clone, Copy)]
 enum Pending {
     Recv(RxId),
     /// For this operation; when its last WRITE is posted, its descriptor is no longer needed.

@@ -70,7 +70,7 @@ impl Work {
 }
 
 /// What a source has to send: WRITEs, then a DONE.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Transfer {
     /// The peer's cookie.
     pub(super) cookie: Cookie,
@@ -242,13 +242,24 @@ pub(super) enum Queue {
 }
 
 impl Queue {
+    const ALL: [Self; 8] = [
+        Self::Free,
+        Self::Reserve,
+        Self::Credit,
+        Self::Reply,
+        Self::Plan,
+        Self::Inv,
+        Self::Finish,
+        Self::Drain,
+    ];
+
     const fn list(self) -> List {
         List::new(ListId::new((self as u8).saturating_add(1)))
     }
 }
 
 /// One list for each [`Queue`].
-#[derive(Clone, Copy, Hash)]
+#[derive(Clone, Copy)]
 struct Lists {
     free: List,
     reserve: List,
@@ -302,7 +313,7 @@ impl Lists {
 }
 
 /// One operation.
-#[derive(Clone, Hash)]
+#[derive(Clone)]
 pub(super) struct Op<T> {
     gen: u16,
     pub(super) tx: Option<T>,
@@ -327,6 +338,29 @@ pub(super) struct Op<T> {
 impl<T> Op<T> {
     pub(super) fn phase(&self) -> Phase {
         self.phase
+    }
+
+    /// All that decides what comes of it; cookies of the peer are told by what `theirs` makes of
+    /// them, and of a receive buffer only that there is one.
+    fn hash_future<H: Hasher, N: Hash>(&self, theirs: impl Fn(Cookie) -> Option<N>, state: &mut H)
+    where
+        T: Hash,
+    {
+        (&self.tx, self.phase, self.since, self.rx.is_some()).hash(state);
+        (self.exposed, self.postings, self.done).hash(state);
+        match self.work {
+            Work::PutSink { src, sink } => (theirs(src), sink).hash(state),
+            Work::Nak { cookie, status } | Work::NoData { cookie, status } => {
+                (theirs(cookie), status).hash(state);
+            }
+            Work::Immediate { .. } | Work::Put { .. } | Work::Get { .. } | Work::GetSource => {
+                self.work.hash(state);
+            }
+        }
+        if let Some(transfer) = self.transfer {
+            (theirs(transfer.cookie), transfer.desc).hash(state);
+            (transfer.left, transfer.status).hash(state);
+        }
     }
 
     /// Notes how this ended, if that is not known yet.
@@ -366,14 +400,43 @@ where
     }
 }
 
-impl<S: Storage, T: Hash> Hash for Ops<S, T> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.slots.as_ref().hash(state);
-        self.links.hash(state);
-        self.lists.hash(state);
-        self.timers.hash(state);
-        self.by_age.hash(state);
-        (self.next_cookie, self.local, self.local_max).hash(state);
+impl<S: Storage, T: Copy + Ord + Hash> Ops<S, T> {
+    /// For [`Conn::hash_future`](super::Conn::hash_future): operations are told by their LNet
+    /// message, in its order, and lists by what is on them.
+    pub(super) fn hash_future<H: Hasher, N: Hash>(
+        &self,
+        theirs: impl Fn(Cookie) -> Option<N>,
+        state: &mut H,
+    ) {
+        let live = || {
+            self.slots
+                .as_ref()
+                .iter()
+                .filter(|op| op.phase != Phase::Free)
+        };
+        let mut last = None;
+        while let Some(op) = live()
+            .filter(|op| last.is_none_or(|last| op.tx > last))
+            .min_by_key(|op| op.tx)
+        {
+            op.hash_future(&theirs, state);
+            last = Some(op.tx);
+        }
+        for queue in Queue::ALL {
+            let mut next = self.lists.of(queue).front();
+            (queue as u8).hash(state);
+            while let Some(idx) = next.filter(|_| queue != Queue::Free) {
+                self.name(idx).hash(state);
+                next = self.links.next(idx);
+            }
+        }
+    }
+
+    fn name(&self, idx: u16) -> Option<T> {
+        self.slots
+            .as_ref()
+            .get(usize::from(idx))
+            .and_then(|op| op.tx)
     }
 }
 

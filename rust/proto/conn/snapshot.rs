@@ -18,6 +18,7 @@ use crate::proto::{
     Cause,
     Instant, //
 };
+use crate::wire::Cookie;
 use core::hash::{
     Hash,
     Hasher, //
@@ -119,18 +120,28 @@ where
     }
 }
 
-/// All that decides what a connection does next, for searches that are to visit each state once:
-/// everything but the counters that only count. Two connections of the same limits and tunables
-/// with the same hash behave alike.
-impl<S: Storage, T: Hash> Hash for Conn<S, T> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
+impl<S: Storage, T: Copy + Ord + Hash> Conn<S, T> {
+    /// Hashes all that decides what a connection does next, for searches that are to visit each
+    /// state once. Which buffer, slot, number or cookie something has got is left out: where it
+    /// came by its name is history. Two connections of the same limits and tunables with the same
+    /// hash behave alike, if the connections of their peers, whose answer to
+    /// [`Conn::waits_for`] is `theirs`, do.
+    ///
+    /// For a connection at rest, with no posting begun and no message to be handed out, whose
+    /// operations all belong to different messages `T`.
+    pub fn hash_future<H: Hasher>(&self, theirs: impl Fn(Cookie) -> Option<T>, state: &mut H) {
         (self.role, self.state, self.was_established, self.notified).hash(state);
-        self.flushed.hash(state);
-        (self.credits, self.reports, self.pending).hash(state);
+        (self.flushed, self.credits, self.reports).hash(state);
         (self.alive, self.last_send).hash(state);
-        self.rx.hash(state);
-        self.ops.hash(state);
-        self.sq.hash(state);
+        self.rx.hash_future(state);
+        self.ops.hash_future(theirs, state);
+        let name = |id| self.ops.get(id).and_then(|op| op.tx);
+        self.sq.hash_future(name, state);
+    }
+
+    /// The message whose operation waits for the peer to answer with `cookie`.
+    pub fn waits_for(&self, cookie: Cookie) -> Option<T> {
+        self.ops.waiting(cookie).and_then(|(_, op)| op.tx)
     }
 }
 

@@ -44,7 +44,7 @@ impl Purpose {
 }
 
 /// One posting.
-#[derive(Clone, Copy, Debug, Hash)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     pub(super) purpose: Purpose,
     pub(super) op: Option<OpId>,
@@ -87,15 +87,6 @@ where
             ring: self.ring.clone(),
             ..*self
         }
-    }
-}
-
-impl<S: Storage> Hash for Sq<S> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.ring.as_ref().hash(state);
-        (self.capacity, self.signal_every, self.send_slots).hash(state);
-        (self.next_slot, self.head, self.tail, self.used).hash(state);
-        (self.sends, self.noops, self.signals, self.unsignalled).hash(state);
     }
 }
 
@@ -227,6 +218,22 @@ impl<S: Storage> Sq<S> {
         if let Some(Some(record)) = self.entry(self.tail.saturating_sub(1)) {
             record.signal = true;
         }
+    }
+
+    /// For [`Conn::hash_future`](super::Conn::hash_future). The other counters are sums over the
+    /// postings; slots are taken in turn, whatever their number.
+    pub(super) fn hash_future<H: Hasher, N: Hash>(
+        &self,
+        name: impl Fn(OpId) -> Option<N>,
+        state: &mut H,
+    ) {
+        for seq in self.head..self.tail {
+            if let Some(record) = self.record(seq) {
+                (record.purpose, record.op.and_then(&name)).hash(state);
+                (record.wrs, record.since, record.signal).hash(state);
+            }
+        }
+        self.unsignalled.hash(state);
     }
 
     /// Retires the oldest posting.

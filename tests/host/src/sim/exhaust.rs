@@ -9,7 +9,8 @@
 //!
 //! Orders of events that lead to the same state go on alike, so every state is visited once, and
 //! every event that can happen is tried in it. States are told apart by a hash of 128 bits over
-//! both engines, the queues between them and what has ended. How many orders of the whole there
+//! all that decides what comes next, in both engines and the queues between them, and over what
+//! has ended; the names of buffers and operations are left out. How many orders of the whole there
 //! are is counted all the same. From every state the connection is also broken, by either side,
 //! with what has arrived seen before that or not; then every message has to end once.
 
@@ -20,7 +21,8 @@ use super::Heap;
 use crate::proto::conn::{Action, Conn, Delivery, Post, Role, Sink, Submit, WcStatus};
 use crate::proto::{Cause, DeviceCaps, Instant, Limits, NiTunables, OpId, Span, WrId};
 use crate::wire::{
-    Identity, LnetGet, LnetHdr, LnetMsgType, LnetPut, Message, MsgType, Nid, Stamp, Version, WireMd,
+    Body, Identity, LnetGet, LnetHdr, LnetMsgType, LnetPut, Message, MsgType, Nid, Stamp, Version,
+    WireMd,
 };
 
 const NOW: Instant = Instant(1_000_000_000);
@@ -229,6 +231,33 @@ impl Side {
     }
 }
 
+impl Side {
+    /// What a message that is on its way here says, with cookies told by what they stand for.
+    fn hash_msg(&self, from: &Self, bytes: &[u8], state: &mut Wide) {
+        let msg = Message::parse(bytes).expect("a message of ours");
+        (msg.kind() as u8, msg.hdr.credits).hash(state);
+        match msg.body {
+            Body::PutReq { hdr, cookie } => (hdr, from.conn.waits_for(cookie)).hash(state),
+            Body::GetReq { hdr, cookie, desc } => {
+                (hdr, from.conn.waits_for(cookie), desc.key()).hash(state);
+            }
+            Body::PutAck {
+                src_cookie,
+                dst_cookie,
+                desc,
+            } => {
+                self.conn.waits_for(src_cookie).hash(state);
+                (from.conn.waits_for(dst_cookie), desc.key()).hash(state);
+            }
+            Body::PutNak(done) | Body::PutDone(done) | Body::GetDone(done) => {
+                (self.conn.waits_for(done.cookie), done.status).hash(state);
+            }
+            Body::Immediate { hdr, .. } => hdr.hash(state),
+            Body::Noop | Body::ConnReq(_) | Body::ConnAck(_) => {}
+        }
+    }
+}
+
 impl Pair {
     /// Both sides think that they are the passive one: the handshake is not what is looked at.
     fn new(case: &Case) -> Self {
@@ -335,6 +364,8 @@ impl Pair {
             "message {msg} ended twice"
         );
         ends.push((origin, status));
+        // Which of the two came first is history.
+        ends.sort_unstable();
     }
 
     fn can(&self, event: usize) -> bool {
@@ -349,10 +380,18 @@ impl Pair {
     /// What tells this state from others.
     fn key(&self) -> [u64; 2] {
         let mut state = Wide([1, 2]);
-        for side in &self.sides {
-            side.conn.hash(&mut state);
-            (&side.rq, &side.inbox, &side.sq).hash(&mut state);
-            side.script.len().hash(&mut state);
+        for (here, there) in [(0, 1), (1, 0)] {
+            let (here, there) = (&self.sides[here], &self.sides[there]);
+            let theirs = |cookie| there.conn.waits_for(cookie);
+            here.conn.hash_future(theirs, &mut state);
+            (here.rq.len(), here.script.len()).hash(&mut state);
+            for (_, wrs, signal) in &here.sq {
+                (wrs, signal).hash(&mut state);
+            }
+            state.write_usize(here.inbox.len());
+            for (_, bytes) in &here.inbox {
+                here.hash_msg(there, bytes, &mut state);
+            }
         }
         (&self.submitted, &self.ends).hash(&mut state);
         [state.finish(), state.0[1]]
