@@ -159,7 +159,7 @@ def sites():
             head = re.match(r"\s*(?:pub(?:\(\w+\))? )?(const )?fn ", line)
             if head:
                 # Hashing and copying an engine is for searches, which compare what they count.
-                const = bool(head[1]) or re.match(r"\s*fn (?:hash\w*|clone)\b", line) is not None
+                const = bool(head[1]) or re.match(r"\s*(?:pub(?:\(\w+\))? )?fn (?:hash\w*|clone)\b", line) is not None
                 inside = True
                 if not const:
                     at, values = returns(lines, n)
