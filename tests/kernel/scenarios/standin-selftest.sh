@@ -121,6 +121,16 @@ bad() {
 	echo 0 >$BAD
 }
 
+# One byte that never arrives is seen in every message, whatever it was to be.
+bad_every_one() {
+	local before
+	before=$(si_check data)
+	echo 5 >$BAD
+	si put $B size=100 ack=1 count=500 conc=4 >/dev/null || true
+	wait_for 5 counted_above data $((before + 499))
+	echo 0 >$BAD
+}
+
 bad_all() {
 	start
 	bad 1 finalize_unknown put $B size=10
@@ -131,6 +141,7 @@ bad_all() {
 	bad 4 bounds get $B size=100
 	bad 5 data put $B size=8192 ack=1
 	bad 5 data get $B size=70001
+	bad_every_one
 	bad 6 reply_len get $B size=5000
 	# the debug kernel reports this by itself, which is a failure of the run
 	[ "$KERNEL" = um-debug ] || bad 8 context put $B size=10
