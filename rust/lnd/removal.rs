@@ -107,10 +107,13 @@ impl Driver {
         self.look_at_interfaces();
         match dev.listen_again(self) {
             Ok(true) => {
-                return pr_warn!("{}: address has moved, on the same device\n", dev.name());
+                crate::warn_ratelimited!("{}: address has moved, on the same device\n", dev.name());
+                return;
             }
-            Ok(false) => pr_warn!("{}: address has moved to another device\n", dev.name()),
-            Err(e) => pr_warn!("{}: address has moved: {:?}\n", dev.name(), e),
+            Ok(false) => {
+                crate::warn_ratelimited!("{}: address has moved to another device\n", dev.name());
+            }
+            Err(e) => crate::warn_ratelimited!("{}: address has moved: {:?}\n", dev.name(), e),
         }
         // What is left of the old one goes with its connections; nobody waits for that.
         drop(dev.detach(old));
