@@ -216,11 +216,11 @@ impl World {
         let id = conn.0 as EpId;
         let what = tx.what.expect("message of LNet");
         match self.eps[id].conn.submit(now, tx, what) {
-            Ok(_) => {
+            None => {
                 self.drive_lazily(id);
                 None
             }
-            Err(refused) => {
+            Some(refused) => {
                 assert_ne!(refused.cause, Cause::BadInput);
                 let peer = &mut self.peers[at].peer;
                 Some(peer.handle_conn_refused(now, conn, refused, ticket))
@@ -410,7 +410,7 @@ impl World {
         let (tunables, caps) = (self.cfg.tunables(node), self.cfg.caps(node));
         let mut limits = Limits::new(&tunables, &caps, version, propose).expect("limits");
         while self.faults && self.prng.chance(1, 4) {
-            limits = limits.lowered().unwrap_or(limits);
+            limits = self.cfg.lowered(node, &limits).unwrap_or(limits);
         }
         let made = Offer {
             queue_depth: limits.queue_depth,
@@ -634,7 +634,7 @@ impl World {
                 let (tunables, caps) = (self.cfg.tunables(node), self.cfg.caps(node));
                 let mut limits = Limits::new(&tunables, &caps, version, propose).expect("limits");
                 while self.faults && self.prng.chance(1, 4) {
-                    limits = limits.lowered().unwrap_or(limits);
+                    limits = self.cfg.lowered(node, &limits).unwrap_or(limits);
                 }
                 let active = self.exchanges[cm].active_ep.expect("sender of the REQ");
                 let id = self.make_ep((node, other), active, Role::Passive, limits, req.stamp);

@@ -5,7 +5,7 @@
 use super::options::Options;
 use crate::prng::Prng;
 use crate::proto::peer::TieBreak;
-use crate::proto::{DeviceCaps, NiTunables, Span};
+use crate::proto::{DeviceCaps, Limits, NiTunables, Span};
 use crate::wire::{Endian, Version};
 
 const US: u64 = 1_000;
@@ -26,7 +26,7 @@ pub(super) struct NodeConfig {
     pub(super) version: Version,
     pub(super) endian: Endian,
     pub(super) tie_break: TieBreak,
-    /// What it sends looks as the C driver's does: see [`super::reference`].
+    /// At its ends of connections is the model of the C driver: see [`super::cdriver`].
     pub(super) reference: bool,
     small_sq: bool,
 }
@@ -69,7 +69,7 @@ impl NodeConfig {
         };
         let depth = pick(prng, depths) as u16;
         let frags = pick(prng, &[2, 16, 17, 256, 257]) as u16;
-        let reference = peers && prng.chance(1, 4);
+        let reference = prng.chance(1, 4);
         Self {
             depth,
             hiw: prng.range(1, u64::from(depth)) as u16,
@@ -79,7 +79,7 @@ impl NodeConfig {
             keepalive: prng.chance(1, 2).then_some(Span(timeout / 3)),
             cksum: prng.chance(1, 2),
             conns: pick(prng, &[1, 1, 2, 4]) as u8,
-            version: match reference && prng.chance(1, 3) {
+            version: match reference && peers && prng.chance(1, 3) {
                 true => Version::V1,
                 false => Version::V2,
             },
@@ -171,7 +171,7 @@ impl Config {
             credits_hiw: it.hiw,
             concurrent_sends: it.sends,
             max_frags: it.frags,
-            wrq_sge: 2,
+            wrq_sge: if it.sge > 3 { 2 } else { 1 },
             timeout: self.timeout,
             connect_timeout: self.timeout.over(2),
             keepalive: it.keepalive,
@@ -183,10 +183,25 @@ impl Config {
     pub(super) fn caps(&self, node: usize) -> DeviceCaps {
         let it = &self.nodes[node];
         DeviceCaps {
-            max_qp_wr: if it.small_sq { 80 } else { 16384 },
+            // The C driver posts a chain as a whole, and has queues for that.
+            max_qp_wr: match it.small_sq && !it.reference {
+                true => 80,
+                false => 16384,
+            },
             max_cqe: 32767,
-            max_send_sge: it.sge,
+            max_send_sge: if it.reference { 2 } else { it.sge },
             max_mr_pages: 512,
         }
+    }
+
+    /// What `node` makes do with when it is short of memory: the C driver with a queue that is
+    /// less deep by one.
+    pub(super) fn lowered(&self, node: usize, limits: &Limits) -> Option<Limits> {
+        if !self.nodes[node].reference {
+            return limits.lowered();
+        }
+        let propose = Some((limits.queue_depth - 1, limits.max_frags));
+        let (tunables, caps) = (self.tunables(node), self.caps(node));
+        Limits::new(&tunables, &caps, limits.version, propose).ok()
     }
 }

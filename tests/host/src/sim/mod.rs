@@ -9,26 +9,31 @@
 //! - every message that an engine accepts ends exactly once, by its deadline;
 //! - data that is reported as received is what was sent, and is received once;
 //! - a message whose connection does not die ends well;
-//! - credits are conserved; no engine sees a violation of the protocol by the other;
+//! - credits are conserved, by the counters of both ends and by what is on the wire; no end sees a
+//!   violation of the protocol by the other;
 //! - the device never touches memory that LNet has back, and sees no request it has to refuse
 //!   (see [`hca`]);
 //! - in the end nothing is left: memory, keys, buffers, operations.
 //!
 //! There are two to five nodes, with tunables of their own; some speak version 1 only, some have
-//! the other byte order, some send what the C driver would send (see [`reference`]).
+//! the other byte order. On some, the C driver is at the ends of connections: a model of it that
+//! shares no state and no rule with our engine (see [`cdriver`]). Peers and attempts, and with them
+//! the tie-break, are our engine's everywhere.
 //!
 //! `KOR_SIM_SEED=n cargo test --test sim` runs one seed and tells its story; `KOR_SIM_MINIMISE=1`
 //! leaves away what does not matter for its failure; `KOR_SIM_SKIP` is the result of that.
 
+mod cdriver;
 mod cm;
 mod config;
+mod end;
 pub mod exhaust;
 mod hca;
 mod lnet;
 mod node;
 mod options;
-mod reference;
 mod runner;
+mod translate;
 mod world;
 
 pub use self::{

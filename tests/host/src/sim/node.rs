@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A model of the driver: what it does for one connection, by the engine's word.
+//! A model of the driver: what it does for one connection, by the word of whoever is at its end.
 
 use std::collections::VecDeque;
 
+use super::cdriver;
 use super::cm::CmId;
-use super::hca::{base, Memory, Qp, Region, SqOp, SqWr};
+use super::end::End;
+use super::hca::{base, Cqe, CqeKind, Memory, Qp, Region, SqOp, SqWr};
 use super::lnet::{Mem, Tx};
 use super::Heap;
 use crate::prng::Prng;
 use crate::proto::chain::SrcFrag;
-use crate::proto::conn::{Action, Conn, Post, PostError};
+use crate::proto::conn::{Action, Conn, Post, PostError, WcStatus};
 use crate::proto::{Instant, Limits, OpId, WrId};
+use crate::wire::{Message, MSG_SIZE};
 
-/// Bytes of a message buffer of the send side.
+/// Bytes of a message buffer of the send side: our engine's descriptors have one fragment.
 const SLOT_SIZE: usize = 192;
+/// Marks the requests of the model of the C driver that are receives, and those that are the last
+/// of their chain.
+const C_RECV: u64 = 1 << 63;
+const C_LAST: u64 = 1 << 62;
 
 /// One end of a connection.
 pub(super) struct Ep {
@@ -25,7 +32,7 @@ pub(super) struct Ep {
     /// When it was made.
     pub(super) born: u64,
     pub(super) limits: Limits,
-    pub(super) conn: Conn<Heap, Tx>,
+    pub(super) conn: End,
     pub(super) qp: Qp,
     pub(super) rx_bufs: Vec<Vec<u8>>,
     pub(super) slots: Vec<Region>,
@@ -54,6 +61,9 @@ pub(super) struct Ep {
     /// Its peer knows it by name.
     pub(super) named: bool,
     pub(super) peer_box: usize,
+    /// Messages on the wire that use a credit, and credits there that are given back.
+    pub(super) used: u64,
+    pub(super) given: u64,
 }
 
 /// How posting may go wrong.
@@ -61,6 +71,8 @@ pub(super) struct PostFaults<'a> {
     pub(super) prng: &'a mut Prng,
     /// One in so many posts fails; 0: none.
     pub(super) one_in: u64,
+    /// Fragments that the C driver describes a sink by at most.
+    pub(super) frags: u16,
 }
 
 impl PostFaults<'_> {
@@ -74,17 +86,23 @@ impl PostFaults<'_> {
 impl Ep {
     pub(super) fn new(
         (node, peer): (usize, usize),
-        conn: Conn<Heap, Tx>,
+        conn: End,
         limits: Limits,
         memory: &mut Memory,
     ) -> Self {
-        let Limits {
-            sq_wrs,
-            rq_wrs,
-            cqe,
-            max_send_sge,
-            ..
-        } = limits;
+        let rq_wrs = limits.rq_wrs;
+        let (sq_wrs, max_sge, slots, slot_size) = match &conn {
+            End::Ours(_) => {
+                let Limits {
+                    sq_wrs,
+                    max_send_sge,
+                    send_slots,
+                    ..
+                } = limits;
+                (sq_wrs, max_send_sge, send_slots, SLOT_SIZE)
+            }
+            End::C(c) => (c.sq_wrs(), c.max_sge(), c.send_slots(), MSG_SIZE),
+        };
         Self {
             node,
             peer,
@@ -92,10 +110,10 @@ impl Ep {
             born: 0,
             limits,
             conn,
-            qp: Qp::new(sq_wrs, rq_wrs, cqe, max_send_sge),
+            qp: Qp::new(sq_wrs, rq_wrs, sq_wrs + rq_wrs, max_sge),
             rx_bufs: vec![vec![0; 4096]; usize::from(limits.rx_slots)],
-            slots: (0..limits.send_slots)
-                .map(|_| memory.alloc(vec![0; SLOT_SIZE]))
+            slots: (0..slots)
+                .map(|_| memory.alloc(vec![0; slot_size]))
                 .collect(),
             actions: VecDeque::new(),
             running: false,
@@ -114,11 +132,84 @@ impl Ep {
             cm: None,
             named: false,
             peer_box: 0,
+            used: 0,
+            given: 0,
         }
     }
 
-    /// Posts everything the engine has. Returns whether something was posted to the send queue.
+    /// Posts everything there is. Returns whether something was posted to the send queue.
     pub(super) fn post_all(
+        &mut self,
+        now: Instant,
+        memory: &mut Memory,
+        faults: &mut PostFaults<'_>,
+    ) -> bool {
+        match self.conn {
+            End::Ours(_) => self.post_all_ours(now, memory, faults),
+            End::C(_) => self.post_all_c(now, memory, faults),
+        }
+    }
+
+    fn post_all_c(
+        &mut self,
+        now: Instant,
+        memory: &mut Memory,
+        faults: &mut PostFaults<'_>,
+    ) -> bool {
+        let mut sent = false;
+        let End::C(conn) = &mut self.conn else {
+            return sent;
+        };
+        while let Some(post) = conn.poll_post(now, memory, faults.frags) {
+            match post {
+                cdriver::Post::Recv(rx) => {
+                    let ok = faults.fail(0).is_none();
+                    if ok {
+                        self.qp.post_recv(C_RECV | u64::from(rx.0), rx.0);
+                    }
+                    self.post_failed |= !ok;
+                    conn.recv_posted(now, ok);
+                }
+                cdriver::Post::Send(chain) => {
+                    sent = true;
+                    let region = self.slots[usize::from(chain.slot)];
+                    assert!(!self.qp.uses(region), "a send slot is used again too early");
+                    let ok = post_chain(&mut self.qp, c_chain(&chain, region, memory), faults);
+                    self.post_failed |= ok.is_err();
+                    conn.send_posted(now, &chain, ok.is_ok());
+                }
+            }
+        }
+        sent
+    }
+
+    /// Tells whoever is at the end that a request has completed. Whether that brought a message
+    /// in the other byte order.
+    pub(super) fn completed(&mut self, now: Instant, cqe: Cqe) -> bool {
+        let status = match cqe.kind {
+            CqeKind::Success => WcStatus::Success,
+            CqeKind::Flushed => WcStatus::Flushed,
+            CqeKind::Error(code) => WcStatus::Error(code),
+        };
+        match &mut self.conn {
+            End::Ours(conn) => completed_ours(conn, &self.rx_bufs, now, (cqe, status)),
+            End::C(conn) if !cqe.recv => {
+                let seq = cqe.id & !C_LAST;
+                conn.send_completed(now, seq, cqe.id & C_LAST != 0, status);
+                false
+            }
+            End::C(conn) => {
+                let rx = crate::proto::RxId((cqe.id & !C_RECV) as u16);
+                if cqe.kind != CqeKind::Success {
+                    conn.recv_failed(now, cqe.kind == CqeKind::Flushed);
+                    return false;
+                }
+                conn.received(now, rx, &self.rx_bufs[usize::from(rx.0)][..cqe.byte_len])
+            }
+        }
+    }
+
+    fn post_all_ours(
         &mut self,
         now: Instant,
         memory: &mut Memory,
@@ -127,7 +218,7 @@ impl Ep {
         let mut sent = false;
         let mut turns = 0;
         let mut signalled = true;
-        while let Some(post) = self.conn.poll_post(now) {
+        while let Some(post) = self.conn.ours_mut().poll_post(now) {
             turns += 1;
             assert!(turns < 100_000, "posting does not end");
             let result = match post {
@@ -158,34 +249,15 @@ impl Ep {
                     sent = true;
                     let chain = self.chain(&post, memory);
                     signalled = chain.last().is_some_and(|wr| wr.signal);
-                    self.post_chain(chain, faults)
+                    post_chain(&mut self.qp, chain, faults)
                 }
             };
             self.post_failed |= result.is_err();
-            self.conn.posted(now, result);
+            self.conn.ours_mut().posted(now, result);
         }
         let open = self.conn.is_established();
         assert!(signalled || !open, "the last posting is not signalled");
         sent
-    }
-
-    fn post_chain(
-        &mut self,
-        chain: Vec<SqWr>,
-        faults: &mut PostFaults<'_>,
-    ) -> Result<(), PostError> {
-        let failed = faults.fail(chain.len());
-        let take = failed.map_or(chain.len(), |n| n as usize);
-        for wr in chain.into_iter().take(take) {
-            self.qp.post_send(wr);
-        }
-        match failed {
-            Some(accepted) => Err(PostError {
-                errno: -12,
-                accepted,
-            }),
-            None => Ok(()),
-        }
     }
 
     /// The work requests of a posting.
@@ -248,7 +320,11 @@ impl Ep {
                     .view(&self.rx_bufs[usize::from(rx.0)])
                     .expect("the descriptor is still there");
                 let max_sge = usize::from(self.limits.max_send_sge);
-                let tx = self.conn.tx_mut(op).expect("operation of a posting");
+                let tx = self
+                    .conn
+                    .ours_mut()
+                    .tx_mut(op)
+                    .expect("operation of a posting");
                 let Mem::Source { frags, cursor, .. } = &mut tx.mem else {
                     panic!("WRITE of {:?}", tx.mem);
                 };
@@ -281,7 +357,8 @@ impl Ep {
 
     fn mem(&self, op: Option<OpId>) -> &Mem {
         let op = op.expect("posting with an operation");
-        &self.conn.tx(op).expect("operation of a posting").mem
+        let conn = self.conn.ours();
+        &conn.tx(op).expect("operation of a posting").mem
     }
 
     fn key(&self, op: Option<OpId>) -> u32 {
@@ -290,4 +367,78 @@ impl Ep {
             other => panic!("key of {other:?}"),
         }
     }
+}
+
+fn post_chain(qp: &mut Qp, chain: Vec<SqWr>, faults: &mut PostFaults<'_>) -> Result<(), PostError> {
+    let failed = faults.fail(chain.len());
+    let take = failed.map_or(chain.len(), |n| n as usize);
+    for wr in chain.into_iter().take(take) {
+        qp.post_send(wr);
+    }
+    match failed {
+        Some(accepted) => Err(PostError {
+            errno: -12,
+            accepted,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// The work requests of a message of the C driver, which is copied to `region`. Only the SEND is
+/// signalled.
+fn c_chain(chain: &cdriver::Chain, region: Region, memory: &mut Memory) -> Vec<SqWr> {
+    let before = |op: SqOp| SqWr {
+        id: chain.seq,
+        op,
+        signal: false,
+    };
+    let mut wrs = Vec::new();
+    if let Some(key) = chain.reg {
+        memory.reg_posted(key);
+        wrs.push(before(SqOp::Reg { key }));
+    }
+    for write in &chain.writes {
+        wrs.push(before(SqOp::Write {
+            sges: write.sges.clone(),
+            rkey: chain.rkey,
+            remote: write.remote,
+        }));
+    }
+    memory.slice_mut(region)[..chain.bytes.len()].copy_from_slice(&chain.bytes);
+    let mut sges = vec![(base(region), chain.bytes.len() as u32)];
+    sges.extend(chain.payload);
+    wrs.push(SqWr {
+        id: chain.seq | C_LAST,
+        op: SqOp::Send { sges },
+        signal: true,
+    });
+    wrs
+}
+
+fn completed_ours(
+    conn: &mut Conn<Heap, Tx>,
+    rx_bufs: &[Vec<u8>],
+    now: Instant,
+    (cqe, status): (Cqe, WcStatus),
+) -> bool {
+    let Some(wr) = WrId::from_raw(cqe.id) else {
+        panic!("bad id {:#x}", cqe.id);
+    };
+    match (cqe.recv, status) {
+        (true, WcStatus::Success) => {
+            let rx = wr.rx().expect("receive");
+            let buf = &rx_bufs[usize::from(rx.0)];
+            match Message::parse(&buf[..cqe.byte_len]) {
+                Ok(msg) => {
+                    conn.handle_msg(now, wr, &msg);
+                    return msg.swapped;
+                }
+                Err(e) => panic!("message cannot be parsed: {e}"),
+            }
+        }
+        (true, WcStatus::Flushed) => conn.handle_recv_error(now, wr, true),
+        (true, WcStatus::Error(_)) => conn.handle_recv_error(now, wr, false),
+        (false, status) => conn.handle_send_completion(now, wr, status),
+    }
+    false
 }

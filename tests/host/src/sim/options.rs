@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
-/// A fault of an engine, to see that the simulator finds it. A node's messages are changed on
-/// their way to its queue pair, or its calls left away.
+/// A fault, to see that the simulator finds it. Of an engine: a node's messages are changed on
+/// their way to its queue pair, or its calls left away. Of the C driver: all models of it miscount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// Every eleventh message of node 0 gives a credit too many.
@@ -16,15 +16,24 @@ pub enum Broken {
     WrongData,
     /// Node 0 forgets every fifth buffer that LNet gives back.
     BufferLost,
+    /// The C driver gives a credit back for a NOOP of version 2 as well.
+    CreditForNoop,
+    /// It gives one back for a PUT_REQ, whose buffer is for the PUT_DONE, as well.
+    CreditForPutReq,
+    /// It gives none back for a PUT_DONE.
+    NoCreditForPutDone,
 }
 
 impl Broken {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 7] = [
         Self::CreditTooMany,
         Self::CreditLost,
         Self::WrongData,
         Self::BufferLost,
+        Self::CreditForNoop,
+        Self::CreditForPutReq,
+        Self::NoCreditForPutDone,
     ];
 }
 

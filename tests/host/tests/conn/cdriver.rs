@@ -4,7 +4,8 @@
 //!
 //! The model is written from section 12 of protocol.md, a message at a time, and shares nothing
 //! with the engine but the names of the messages: its queues, its counters and its reasons for a
-//! NOOP are its own. Where each credit is, is known for both ends after every step.
+//! NOOP are its own. Where each credit is, is known for both ends after every step. (The simulator
+//! has a model of its own, of the whole end of a connection, for many nodes and faults.)
 
 use crate::common::*;
 use ko2iblnd_host::prng::Prng;
