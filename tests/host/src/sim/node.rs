@@ -64,6 +64,8 @@ pub(super) struct Ep {
     /// Messages on the wire that use a credit, and credits there that are given back.
     pub(super) used: u64,
     pub(super) given: u64,
+    /// When it was established, or when its last message was on the wire.
+    pub(super) spoke: u64,
 }
 
 /// How posting may go wrong.
@@ -134,6 +136,7 @@ impl Ep {
             peer_box: 0,
             used: 0,
             given: 0,
+            spoke: 0,
         }
     }
 

@@ -589,6 +589,7 @@ impl World {
             Action::Established(info) => {
                 assert_eq!(info.version, self.eps[id].limits.version);
                 assert!(info.queue_depth >= 1);
+                self.eps[id].spoke = self.now;
                 let v1 = info.version == Version::V1;
                 self.report.v1 += u64::from(v1);
                 let mixed = self.is_mixed(id) && self.eps[id].conn.is_c();
@@ -836,6 +837,7 @@ impl World {
             _ => (false, false),
         };
         let ep = &mut self.eps[id];
+        ep.spoke = self.now;
         ep.used += u64::from(uses);
         ep.given += u64::from(credits);
         let (used, given) = (ep.used, ep.given);
@@ -1488,6 +1490,7 @@ impl World {
             assert!(!put || m.sink.is_some_and(|d| d.status == 0), "{m:?}");
         }
         self.check_credits();
+        self.check_keepalives();
     }
 
     /// The other side may have died unnoticed: only the next message would tell.
@@ -1562,6 +1565,18 @@ impl World {
             }
             assert_eq!(here.rx_posted, ep.limits.rx_slots, "{here:?}");
             assert!(here.outstanding < here.hiw || depth == 1, "{here:?}");
+        }
+    }
+
+    /// Nothing is under way: every end has been heard of, a sweep after it was due at the latest.
+    fn check_keepalives(&self) {
+        let cfg = &self.cfg;
+        let slack = 20 * (cfg.latency + cfg.cq_delay + cfg.action_delay);
+        for ep in self.eps.iter().filter(|ep| ep.conn.is_established()) {
+            let silent = self.now - ep.spoke;
+            let due = cfg.tunables(ep.node).keepalive;
+            let most = due.map_or(u64::MAX, |due| due.0 + cfg.timeout.0 / 4 + slack);
+            assert!(silent <= most, "no keepalive: {:?}", ep.conn.look());
         }
     }
 
