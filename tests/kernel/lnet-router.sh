@@ -20,6 +20,13 @@ router_up() {
 	run net_add
 	run tcp_add "$1"
 	run lnetctl set routing 1
+	wait_for 30 forwards
+}
+
+# forwards: LNet turns to forwarding some seconds later, and says so; until then it tells whoever
+# asks that it is no router.
+forwards() {
+	! dmesg | grep -q 'forwarding will be enabled' || dmesg | grep -q 'forwarding enabled'
 }
 
 far_node_up() {
@@ -64,6 +71,10 @@ lnet_router() {
 	esac
 	selftest_load
 	sync_point up 60
+	# What was asked before the router forwarded has been answered by then.
+	nap 3
+	! node_is 3 || wait_for 30 route_is_up
+	sync_point routes 60
 	if node_is 1; then
 		PEER_NID=$FAR_IP.3@tcp
 		item '67 router: route' soon 30 route_is_up

@@ -85,7 +85,8 @@ fn seeds_that_failed_once() {
     }
 }
 
-/// Each broken engine, and each C driver that miscounts, is found, and the run that shows it becomes small.
+/// Each broken engine, and each C driver that miscounts, is found, and the run that shows it
+/// becomes small.
 #[test]
 fn broken_engines_are_found() {
     for broken in Broken::ALL {
