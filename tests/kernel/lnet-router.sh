@@ -8,11 +8,13 @@ FAR_IP=10.99.0
 
 tcp_add() { bounded 30 lnetctl net add --net tcp --if "$1"; }
 
-# UML's interfaces do not say that they are up, only that they may be: then the C driver has its NI
-# down, and the router says so to all.
+# UML's interfaces do not say that they are up, only that they may be. Then the C driver has its NI
+# down and says so to all: a router that has heard it forwards nothing to that node.
+link_says_up() { ip link set "$NETDEV" state UP || fail 'state of the interface'; }
+
 far_link_up() {
-	ip link set "$NETDEV" state UP && ip link set "$1" mtu 9000 up &&
-		ip addr add $FAR_IP.2/24 dev "$1" || fail 'second interface'
+	ip link set "$1" mtu 9000 up && ip addr add $FAR_IP.2/24 dev "$1" ||
+		fail 'second interface'
 }
 
 router_up() {
@@ -56,6 +58,7 @@ quick_routers() {
 # lnet_router FIRST SECOND: node 1 with the first LND, the router with the second.
 lnet_router() {
 	local kind
+	link_says_up
 	case $NODE in
 	1)
 		lnet_load "$1"
