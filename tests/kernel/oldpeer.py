@@ -29,7 +29,8 @@ def pattern(seed, size):
         x ^= x >> 29
         x = x * 0xBF58476D1CE4E5B9 & mask
         out += struct.pack("<Q", x ^ x >> 32)
-    return bytes(out[:size])
+    # no byte of it is the stand-in's poison
+    return bytes(out[:size]).replace(b"\xa5", b"\xa4")
 
 
 class OldPeer(evil.Peer):
