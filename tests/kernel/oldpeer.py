@@ -75,7 +75,7 @@ class OldPeer(evil.Peer):
         end = time.monotonic() + WAIT_S
         while True:
             try:
-                return command("recv 10000")
+                return command("recv 30000")
             except OSError:     # a request was answered, its queue pair is not there yet
                 if time.monotonic() > end:
                     raise
