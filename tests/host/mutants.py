@@ -246,7 +246,7 @@ def limit():
 
 def run_tests(program, names, number, cwd, fast):
     """Whether they pass; None when they do not end."""
-    env = dict(os.environ, KOR_MUTANT=str(number), KOR_SIM_SEEDS="60")
+    env = dict(os.environ, KOR_MUTANT=str(number), KOR_SIM_SEEDS="60", KOR_EXHAUST="2")
     if fast:
         env["KOR_MUTANT_ENDS"] = "1"
     try:
@@ -260,7 +260,7 @@ def run_tests(program, names, number, cwd, fast):
 
 def by_time(program, cwd):
     """The tests of a program: fast and slow ones."""
-    env = dict(os.environ, RUSTC_BOOTSTRAP="1", KOR_SIM_SEEDS="60")
+    env = dict(os.environ, RUSTC_BOOTSTRAP="1", KOR_SIM_SEEDS="60", KOR_EXHAUST="2")
     run = subprocess.run([program, "-Zunstable-options", "--report-time", "--test-threads=1"],
                          env=env, cwd=cwd, text=True, stdout=subprocess.PIPE, check=False)
     took = re.findall(r"^test (\S+) \.\.\. (?:.*\n)*?.*?ok <([\d.]+)s>$", run.stdout, re.M)
