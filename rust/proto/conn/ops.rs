@@ -426,17 +426,11 @@ impl<S: Storage, T: Copy + Ord + Hash> Ops<S, T> {
             let mut next = self.lists.of(queue).front();
             (queue as u8).hash(state);
             while let Some(idx) = next.filter(|_| queue != Queue::Free) {
-                self.name(idx).hash(state);
+                let op = self.slots.as_ref().get(usize::from(idx));
+                op.and_then(|op| op.tx).hash(state);
                 next = self.links.next(idx);
             }
         }
-    }
-
-    fn name(&self, idx: u16) -> Option<T> {
-        self.slots
-            .as_ref()
-            .get(usize::from(idx))
-            .and_then(|op| op.tx)
     }
 }
 

@@ -138,14 +138,14 @@ impl<S: Storage, T: Copy + Ord + Hash> Conn<S, T> {
         let name = |id| self.ops.get(id).and_then(|op| op.tx);
         self.sq.hash_future(name, state);
     }
-
-    /// The message whose operation waits for the peer to answer with `cookie`.
-    pub fn waits_for(&self, cookie: Cookie) -> Option<T> {
-        self.ops.waiting(cookie).and_then(|(_, op)| op.tx)
-    }
 }
 
 impl<S: Storage, T> Conn<S, T> {
+    /// The message whose operation waits for the peer to answer with `cookie`.
+    pub fn waits_for(&self, cookie: Cookie) -> Option<&T> {
+        self.ops.waiting(cookie).and_then(|(_, op)| op.tx.as_ref())
+    }
+
     /// The connection as it is now.
     pub fn snapshot(&self) -> ConnSnapshot {
         let state = match (self.state, self.role) {

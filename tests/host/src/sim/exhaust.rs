@@ -382,7 +382,7 @@ impl Pair {
         let mut state = Wide([1, 2]);
         for (here, there) in [(0, 1), (1, 0)] {
             let (here, there) = (&self.sides[here], &self.sides[there]);
-            let theirs = |cookie| there.conn.waits_for(cookie);
+            let theirs = |cookie| there.conn.waits_for(cookie).copied();
             here.conn.hash_future(theirs, &mut state);
             (here.rq.len(), here.script.len()).hash(&mut state);
             for (_, wrs, signal) in &here.sq {

@@ -445,3 +445,16 @@ fn no_keepalive_while_an_answer_waits() {
         b.tear_down();
     }
 }
+
+/// Searches tell cookies by the message that waits for them, until it has its answer.
+#[test]
+fn a_cookie_stands_for_the_message_that_waits() {
+    let mut b = Bench::open(8);
+    b.send_put(1, 8192);
+    let cookie = b.cookie_sent(0);
+    assert_eq!(b.conn.waits_for(cookie), Some(&Tx(1)));
+    assert_eq!(b.conn.waits_for(Cookie(cookie.0 + 1)), None);
+    b.recv(&BodyOut::PutNak(completion(cookie, 0)));
+    assert_eq!(b.conn.waits_for(cookie), None);
+    b.tear_down();
+}

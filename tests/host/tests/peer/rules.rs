@@ -1305,3 +1305,22 @@ fn what_a_nameless_reject_teaches() {
         assert_eq!((s.version, s.stamp), (Some(version), expected));
     }
 }
+
+/// Deletion is seen to at once, also by a peer that had nothing to do.
+#[test]
+fn deletion_closes_what_is_up() {
+    let mut b = connected(1);
+    assert_eq!(b.acts(), []);
+    b.peer.delete(Cause::Deleted);
+    assert_eq!(b.acts(), [Act::Close(C1, Cause::Deleted)]);
+}
+
+/// LNet is not told that a peer is down which it has deleted meanwhile.
+#[test]
+fn a_deleted_peer_is_not_reported_down() {
+    let mut b = connected(1);
+    b.acts();
+    b.peer.handle_closed(b.now, C1, Cause::Timeout, b.now);
+    b.peer.delete(Cause::Deleted);
+    assert_eq!(b.acts(), []);
+}
