@@ -206,7 +206,8 @@ static u64 si_not_poison(u64 x)
 
 /*
  * Word @n of the pattern; any two seeds and any two places differ. No byte of it
- * is poison, so that a single byte that never arrived shows.
+ * is poison, so that a single byte that never arrived shows. The old peer in
+ * tests/kernel/oldpeer.py makes it once more.
  */
 static u64 si_word(u64 seed, u64 n)
 {

@@ -242,8 +242,8 @@ pub(super) enum Queue {
 }
 
 impl Queue {
-    const ALL: [Self; 8] = [
-        Self::Free,
+    /// Those on which operations are.
+    const IN_USE: [Self; 7] = [
         Self::Reserve,
         Self::Credit,
         Self::Reply,
@@ -422,10 +422,10 @@ impl<S: Storage, T: Copy + Ord + Hash> Ops<S, T> {
             op.hash_future(&theirs, state);
             last = Some(op.tx);
         }
-        for queue in Queue::ALL {
+        for queue in Queue::IN_USE {
             let mut next = self.lists.of(queue).front();
             (queue as u8).hash(state);
-            while let Some(idx) = next.filter(|_| queue != Queue::Free) {
+            while let Some(idx) = next {
                 let op = self.slots.as_ref().get(usize::from(idx));
                 op.and_then(|op| op.tx).hash(state);
                 next = self.links.next(idx);
