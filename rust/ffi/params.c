@@ -14,6 +14,8 @@
 
 #include <ko2iblnd/lnet.h>
 
+MODULE_VERSION(KOR_VERSION);
+
 struct kor_params kor_params = {
 	.service		= 987,
 	.timeout		= 50,
