@@ -3,6 +3,8 @@
 # Common functions of the scripts in this directory. To be sourced by bash.
 
 set -euo pipefail
+# Without this, errexit is off inside $(...).
+shopt -s inherit_errexit
 
 KOR_SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 KOR_TREE=$(dirname "$KOR_SCRIPTS")
@@ -38,9 +40,9 @@ step() {
 	# A killed script must not leave its long command behind.
 	trap 'kill $pid 2>/dev/null; exit 130' INT TERM
 	while kill -0 "$pid" 2>/dev/null; do
-		sleep 1
+		sleep 0.2
 		slept=$((slept + 1))
-		if [ $((slept % 20)) -eq 0 ]; then
+		if [ $((slept % 100)) -eq 0 ]; then
 			say "  $label: $((SECONDS - start)) s"
 		fi
 	done
@@ -52,6 +54,17 @@ step() {
 	fi
 	say "$label: done in $((SECONDS - start)) s"
 	rm -f "$log"
+}
+
+# build_modules LABEL OUT MAKE-ARGUMENT...: build modules into OUT. Those of an earlier build go
+# first: what cannot be built must not be tested.
+build_modules() {
+	local label=$1 out=$2
+	shift 2
+	mkdir -p "$out"
+	find "$out" -name '*.ko' -delete
+	step "modules for $label" make --no-print-directory -C "$KOR_TREE" OUT="$out" "$@"
+	[ -e "$out/ko2iblnd.ko" ] || die "make says nothing is wrong, but $out has no ko2iblnd.ko"
 }
 
 # with_lock NAME COMMAND...: run a function while nobody else holds that lock.

@@ -1,0 +1,219 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The scripts' own test: a build, a tool or a test that fails makes the run fail, and a module of an
+# earlier build is not tested. On a copy of the scripts, where what takes time is a stub.
+#
+# usage: ci_selftest.sh [TREE]     test the scripts of that tree, in place of this one
+set -euo pipefail
+# shellcheck disable=SC2016 # the stubs expand their own
+tree=$(realpath "${1:-$(dirname "$0")/..}")
+box=$(mktemp -d)
+trap 'rm -rf "$box"' EXIT
+copy=$box/tree
+passed=0 failed=0
+
+# stub FILE: what comes on standard input becomes that program.
+stub() {
+	mkdir -p "$(dirname "$1")"
+	{ echo '#!/bin/bash'; cat; } >"$1"
+	chmod +x "$1"
+}
+
+# A fresh copy with all stubs in order. What they do wrong is asked for in the environment.
+fresh_copy() {
+	rm -rf "${box:?}"/*
+	mkdir -p "$copy/tests/host" "$copy/Documentation" "$box/cache"
+	cp -r "$tree/scripts" "$copy"
+	cp -r "$tree/tests/kernel" "$copy/tests"
+	stub "$copy/scripts/setup-root" <<<'echo /'
+	stub "$copy/scripts/in-root" <<<'[ "$1" != -n ] || shift; exec "$@"'
+	stub "$copy/scripts/build-kernel" <<<"[ -z \"\${STUB_KERNEL:-}\" ] || exit 1; echo $box/kernel"
+	stub "$copy/scripts/check-style" <<<'echo "1 passed, 0 failed"; exit ${STUB_STYLE:-0}'
+	mkdir -p "$box/kernel/include/config"
+	echo 1.0 >"$box/kernel/include/config/kernel.release"
+	touch "$box/kernel/.config"
+	stub "$box/bin/modinfo" <<<'echo 1.0'
+	stub "$box/bin/make" <<'END'
+for arg; do case $arg in OUT=*) out=${arg#OUT=} ;; esac; done
+case ${STUB_MAKE:-} in
+fail) echo 'stub.c:1: error: as asked for' >&2; exit 2 ;;
+nothing) exit 0 ;;
+esac
+echo new >"$out/ko2iblnd.ko"
+END
+	stub "$box/bin/cargo" <<'END'
+[ -z "${STUB_HANGS:-}" ] || sleep 1000.5
+echo 'test result: ok. 3 passed; 0 failed; 0 ignored'
+exit "${STUB_CARGO:-0}"
+END
+	# It says what it was given to test.
+	stub "$copy/tests/kernel/run" <<END
+while [ \$# -gt 0 ]; do case \$1 in --ko) ko=\$2; shift ;; esac; shift; done
+cat "\${ko:-$copy/build/um}/ko2iblnd.ko" >>"$box/tested"
+echo '2 passed, 0 failed'
+exit \${STUB_RUN:-0}
+END
+	while read -r file; do
+		stub "$file" <<-'END'
+			case ${0##*/} in
+			"${STUB_CRASHES:-}") exit 3 ;;
+			"${STUB_SILENT:-}") exit 0 ;;
+			esac
+			echo '2 passed, 0 failed'
+		END
+	done < <(selftests)
+	stub "$box/bin/python3" <<<'exec bash "$@"'
+}
+
+# selftests: those of the judge suite.
+selftests() {
+	find "$tree/tests" -name '*selftest.*' -not -path '*/scenarios/*' | sed "s,^$tree,$copy,"
+}
+
+# check WHAT CONDITION...
+check() {
+	local what=$1
+	shift
+	if "$@"; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "FAIL scripts: $what (not true: $*)"
+		sed 's/^/  | /' "$box/log"
+	fi
+}
+
+# try COMMAND...: run it with the stubs; its status into status, what it says into the log.
+try() {
+	status=0
+	env PATH="$box/bin:$PATH" KOR_CACHE="$box/cache" timeout -k 1 20 "$@" >"$box/log" 2>&1 \
+		</dev/null || status=$?
+}
+
+says() { grep -qE "$1" "$box/log"; }
+last_line() { [[ $(tail -n 1 "$box/log") =~ $1 ]]; }
+# It failed by itself, not at the limit above.
+fails() { [ "$status" -ne 0 ] && [ "$status" -ne 124 ] && [ "$status" -ne 137 ]; }
+passes() { [ "$status" -eq 0 ]; }
+not_tested() { [ ! -e "$box/tested" ]; }
+tested() { [ "$(cat "$box/tested")" = "$1" ]; }
+gone() { [ ! -e "$1" ]; }
+
+# --- scripts/test, demo, test-lnet --------------------------------------------------------------
+
+suites_pass() {
+	fresh_copy
+	try "$copy/scripts/test"
+	check 'all suites pass' passes
+	check 'all suites are counted' last_line '^[1-9][0-9]* passed, 0 failed$'
+	check 'the modules just built are tested' tested $'new\nnew\nnew'
+}
+
+build_fails() {
+	local kernel old
+	for kernel in um um-debug stock; do
+		fresh_copy
+		old=$copy/build/test-$kernel/ko2iblnd.ko
+		mkdir -p "$(dirname "$old")"
+		echo old >"$old"
+		try env STUB_MAKE=fail "$copy/scripts/test" "$kernel"
+		check "$kernel: the build fails" fails
+		check "$kernel: the build fails: which" says "^FAIL suite $kernel"
+		check "$kernel: the build fails: its own words" says 'error: as asked for'
+		check "$kernel: the build fails: not tested" not_tested
+		check "$kernel: the build fails: no old module is left" gone "$old"
+		check "$kernel: the build fails: counted" last_line '^0 passed, 1 failed$'
+		fresh_copy
+		mkdir -p "$(dirname "$old")"
+		echo old >"$old"
+		try env STUB_MAKE=nothing "$copy/scripts/test" "$kernel"
+		check "$kernel: the build makes nothing" fails
+		check "$kernel: the build makes nothing: not tested" not_tested
+		fresh_copy
+		try env STUB_KERNEL=1 "$copy/scripts/test" "$kernel"
+		check "$kernel: no kernel" fails
+		check "$kernel: no kernel: not tested" not_tested
+		fresh_copy
+		try env STUB_RUN=1 "$copy/scripts/test" "$kernel"
+		check "$kernel: the runner fails and counts nothing" last_line '^2 passed, 1 failed$'
+		fresh_copy
+		rm "$copy"/tests/kernel/scenarios/*
+		try "$copy/scripts/test" "$kernel"
+		check "$kernel: no scenario" fails
+	done
+}
+
+demo_build_fails() {
+	fresh_copy
+	mkdir -p "$copy/build/um"
+	echo old >"$copy/build/um/ko2iblnd.ko"
+	try env STUB_MAKE=fail "$copy/scripts/demo"
+	check 'demo: the build fails' fails
+	check 'demo: the build fails: not tested' not_tested
+	check 'demo: the build fails: no old module is left' gone "$copy/build/um/ko2iblnd.ko"
+}
+
+test_lnet_build_fails() {
+	fresh_copy
+	mkdir -p "$copy/build/lnet-um" "$box/lustre"
+	echo old >"$copy/build/lnet-um/ko2iblnd.ko"
+	touch "$box/lustre/lnet.ko"
+	try env STUB_MAKE=fail "$copy/scripts/test-lnet" "$box/lustre"
+	check 'test-lnet: the build fails' fails
+	check 'test-lnet: the build fails: its own words' says 'error: as asked for'
+	check 'test-lnet: the build fails: not tested' not_tested
+	check 'test-lnet: the build fails: no old module is left' gone "$copy/build/lnet-um/ko2iblnd.ko"
+}
+
+tool_fails() {
+	fresh_copy
+	try env STUB_CARGO=101 "$copy/scripts/test" host
+	check 'host: cargo fails and counts nothing' last_line '^3 passed, 1 failed$'
+	check 'host: cargo fails and counts nothing: which' says '^FAIL suite host: .* status 101'
+	try env STUB_STYLE=2 "$copy/scripts/test" style
+	check 'style: fails and counts nothing' last_line '^1 passed, 1 failed$'
+	try env STUB_CARGO=101 "$copy/scripts/test" host style
+	check 'one of two suites fails' fails
+	check 'one of two suites fails: the other runs' last_line '^4 passed, 1 failed$'
+}
+
+no_end() {
+	fresh_copy
+	try env STUB_HANGS=1 KOR_TEST_LIMIT=1 "$copy/scripts/test" host style
+	check 'host: no end' fails
+	check 'host: no end: a line' says '^FAIL suite host: no end after 1 s'
+	check 'host: no end: the next suite runs' last_line '^1 passed, 1 failed$'
+	check 'host: no end: nothing is left running' not_running '^1000[.]5$'
+}
+
+killed() {
+	fresh_copy
+	try env STUB_HANGS=1 timeout 2 "$copy/scripts/test" host
+	check 'killed: nothing is left running' not_running '^1000[.]5$'
+}
+not_running() { ! grep -qsz "$1" /proc/[0-9]*/cmdline; }
+
+selftest_fails() {
+	local file name count
+	count=$(selftests | wc -l)
+	while read -r file; do
+		name=$(basename "$file")
+		fresh_copy
+		try env STUB_CRASHES="$name" "$copy/scripts/test" judge
+		check "judge: $name crashes" fails
+		check "judge: $name crashes: counted" \
+			last_line "^$(((count - 1) * 2)) passed, 1 failed\$"
+		check "judge: $name crashes: which" says '^FAIL self-test .*status 3'
+		try env STUB_SILENT="$name" "$copy/scripts/test" judge
+		check "judge: $name runs nothing" \
+			last_line "^$(((count - 1) * 2)) passed, 1 failed\$"
+	done < <(selftests)
+}
+
+parts=(suites_pass build_fails demo_build_fails test_lnet_build_fails tool_fails no_end
+	killed selftest_fails)
+for part in "${parts[@]}"; do
+	"$part"
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
