@@ -9,6 +9,8 @@ mod lnet;
 mod rdma;
 
 // Also libraries of `tests/host`, which uses more of them than the driver does.
+#[allow(unreachable_pub)]
+mod driver;
 #[allow(dead_code, unreachable_pub, unused_imports)]
 mod proto;
 #[allow(dead_code, unreachable_pub, unused_imports)]

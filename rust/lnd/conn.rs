@@ -29,6 +29,7 @@ use super::{
     Driver, //
 };
 use crate::{
+    driver::placement,
     kx::Node,
     lnet::{
         self,
@@ -233,7 +234,7 @@ impl Conn {
         let cpt = ni.cpt_of(setup.peer.nid);
         let node = lnet::cpt_node(cpt);
         let queue = driver.schedulers.queue(cpt).ok_or(ENOMEM)?;
-        let vector = (setup.peer.nid.addr()).wrapping_add(setup.key.raw() as u32);
+        let vector = placement::vector(setup.peer.nid, setup.key.raw());
         let (qp, limits) = create_queues(setup, &queue, vector, limits)?;
         let cq = qp.cq().clone();
         let notify = cq.notify().clone();

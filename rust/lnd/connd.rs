@@ -26,11 +26,22 @@ use super::{
         Live, //
     },
     table::Key,
-    tunables,
     tx::Ended,
     Driver, //
 };
 use crate::{
+    driver::{
+        admission,
+        cm::{
+            self,
+            CmEvent, //
+        },
+        handshake::{
+            Encoding,
+            Proposal, //
+        },
+        tunables, //
+    },
     kx::{
         self,
         errno::ENETDOWN,
@@ -55,7 +66,7 @@ use crate::{
         Span, //
     },
     rdma::{
-        CmEvent,
+        self,
         CmEventKind,
         CmEvents,
         CmId,
@@ -64,16 +75,12 @@ use crate::{
         SockAddr, //
     },
     wire::{
-        self,
-        BodyOut,
         Endian,
-        Header,
         Identity,
         Message,
         MsgType,
         Nid,
         Reject,
-        Stamp,
         Version,
         CONN_MSG_SIZE, //
     },
@@ -154,13 +161,11 @@ impl Connd {
     }
 }
 
-/// What an attempt offers.
+/// An attempt, and what it says.
 #[derive(Clone, Copy)]
 pub(super) struct Plan {
     attempt: AttemptId,
-    version: Version,
-    offer: Offer,
-    dst_stamp: Stamp,
+    proposal: Proposal,
 }
 
 /// What a CM id is for.
@@ -172,16 +177,6 @@ pub(super) enum Purpose {
     Passive,
 }
 
-/// Accepted connections that are not established, of all peers together. Each has a QP, a CQ and
-/// receive buffers, for nothing that the requester has but a packet, until the connect timeout. A
-/// requester that means it answers in a round trip, so there are few at a time even when all
-/// clients of a server come at once. Who is refused comes again.
-const MAX_PENDING: u64 = 1024;
-
-/// As [`MAX_PENDING`], of one peer: lets no node use up what is there for all. The configuration
-/// that goes with Lustre has up to 4 connections per peer, which are started together.
-const MAX_PENDING_OF_PEER: u32 = 32;
-
 /// Counts a connection that was accepted and is not established.
 pub(super) struct Pending {
     peer: Arc<Peer>,
@@ -191,12 +186,12 @@ pub(super) struct Pending {
 impl Pending {
     /// Whether there is room for one more, of any peer. Only this thread counts.
     pub(super) fn is_room() -> bool {
-        Live::Pending.get() < MAX_PENDING
+        admission::has_room(Live::Pending.get())
     }
 
     /// Counts one more of `peer`, unless it has too many.
     pub(super) fn new(peer: &Arc<Peer>) -> Option<Self> {
-        if peer.pending.load(Relaxed) >= MAX_PENDING_OF_PEER {
+        if !admission::peer_has_room(peer.pending.load(Relaxed)) {
             return None;
         }
         peer.pending.fetch_add(1, Relaxed);
@@ -341,11 +336,15 @@ impl<'a> Worker<'a> {
                     offer,
                     dst_stamp,
                 } => {
-                    let plan = Plan {
-                        attempt: id,
+                    let proposal = Proposal {
+                        peer: peer.nid,
                         version,
                         offer,
                         dst_stamp,
+                    };
+                    let plan = Plan {
+                        attempt: id,
+                        proposal,
                     };
                     self.start_attempt(peer, plan);
                 }
@@ -429,96 +428,46 @@ impl<'a> Worker<'a> {
     }
 
     /// Handles an event of the CM.
-    fn cm_event(&mut self, event: CmEvent) {
-        let CmEvent { tag, kind, data } = event;
+    fn cm_event(&mut self, event: rdma::CmEvent) {
+        let rdma::CmEvent { tag, kind, data } = event;
         if let CmEventKind::ConnectRequest(id) = kind {
             return self.connect_request(tag, id, &data);
         }
+        let Some(event) = event_of(&kind, &data) else {
+            return;
+        };
         let Some(link) = self.links.get(&tag) else {
-            // Of a listener: its device is being removed, or its address moved.
-            return match kind {
-                CmEventKind::AddrChange => self.driver.follow_address(tag),
-                _ => self.driver.listener_event(tag, &kind),
-            };
+            return self.driver.listener_event(tag, event);
         };
         let peer = link.peer.clone();
         match link.purpose {
-            Purpose::Active(plan) => self.active_event(tag, &peer, plan, &kind, &data),
-            Purpose::Passive => self.passive_event(tag, &kind),
+            Purpose::Active(plan) => self.active_event(tag, &peer, plan, event),
+            Purpose::Passive => self.passive_event(tag, event),
         }
         self.drive_peer(&peer);
     }
 
     /// Handles an event of an attempt of ours, or of the connection that it has become.
-    fn active_event(
-        &mut self,
-        tag: u64,
-        peer: &Arc<Peer>,
-        plan: Plan,
-        kind: &CmEventKind,
-        data: &[u8],
-    ) {
-        let event = match kind {
-            CmEventKind::AddrResolved => return self.addr_resolved(tag, peer, plan),
-            CmEventKind::RouteResolved => return self.route_resolved(tag, peer, plan),
-            CmEventKind::Established => return self.active_established(tag, peer, plan, data),
-            CmEventKind::AddrError(e) if *e == ETIMEDOUT.to_errno() => {
-                return self.resolve_again(tag, peer, plan);
+    fn active_event(&mut self, tag: u64, peer: &Arc<Peer>, plan: Plan, event: CmEvent<'_>) {
+        let (conn, attempt) = match cm::active(event) {
+            cm::Active::ResolveRoute => return self.addr_resolved(tag, peer, plan),
+            cm::Active::Request => return self.route_resolved(tag, peer, plan),
+            cm::Active::ResolveAgain => return self.resolve_again(tag, peer, plan),
+            cm::Active::Open { private } => {
+                return self.active_established(tag, peer, plan, private);
             }
-            CmEventKind::AddrError(e) => {
-                cm_says(peer, "no address", *e);
-                AttemptEvent::AddrError
-            }
-            CmEventKind::RouteError(e) => {
-                cm_says(peer, "no route", *e);
-                AttemptEvent::RouteError
-            }
-            CmEventKind::ConnectError(e) => {
-                cm_says(peer, "connect error", *e);
-                AttemptEvent::ConnectError
-            }
-            CmEventKind::Unreachable(e) => {
-                cm_says(peer, "unreachable", *e);
-                AttemptEvent::Unreachable
-            }
-            CmEventKind::Rejected(reason) => {
-                says_rejected(peer, *reason, data);
-                AttemptEvent::Rejected {
-                    cm_reason: *reason,
-                    private: data,
-                }
-            }
-            CmEventKind::Disconnected => {
-                self.drive_conn(tag, |conn| {
-                    if conn.is_known() {
-                        conn.drive(|engine, now| engine.handle_disconnected(now));
-                    }
-                });
-                AttemptEvent::Disconnected
-            }
-            CmEventKind::DeviceRemoval => {
-                self.drive_conn(tag, |conn| {
-                    conn.drive(|engine, now| engine.close(now, Cause::DeviceGone));
-                });
-                AttemptEvent::DeviceGone
-            }
-            CmEventKind::AddrChange => {
-                return self.drive_conn(tag, |conn| {
-                    if conn.is_known() {
-                        address_moved(conn);
-                    }
-                });
-            }
-            CmEventKind::TimewaitExit => return,
-            // Handled before.
-            CmEventKind::ConnectRequest(_) => return,
+            cm::Active::Report { conn, attempt } => (conn, attempt),
         };
-        let _ = self.attempt_event(peer, plan.attempt, event);
-    }
-
-    fn drive_conn(&self, tag: u64, f: impl FnOnce(&Arc<Conn>)) {
-        if let Some(conn) = self.links.get(&tag).and_then(|link| link.conn.as_ref()) {
-            f(conn);
+        log_failure(peer, event);
+        let told = self.links.get(&tag).and_then(|link| link.conn.as_ref());
+        if let (Some(input), Some(conn)) = (conn, told) {
+            if conn.is_known() || input.is_for_unknown() {
+                log_moved(conn, event);
+                conn.drive(|engine, now| input.feed(engine, now));
+            }
+        }
+        if let Some(attempt) = attempt {
+            let _ = self.attempt_event(peer, plan.attempt, attempt);
         }
     }
 
@@ -566,24 +515,12 @@ impl<'a> Worker<'a> {
             }
         };
         let limits = conn.limits();
-        let offer = Offer {
-            queue_depth: limits.queue_depth,
-            max_frags: limits.max_frags,
-        };
-        if offer != plan.offer {
+        if let Some(offer) = plan.proposal.lowered(&limits) {
             let lowered = AttemptEvent::LimitsLowered(offer);
             let _ = self.attempt_event(peer, plan.attempt, lowered);
         }
-        let hdr = Header {
-            version: plan.version,
-            credits: 0,
-            src: peer.ni.info().nid,
-            src_stamp: peer.ni.info().stamp,
-            dst: peer.nid,
-            dst_stamp: plan.dst_stamp,
-        };
-        let body = BodyOut::ConnReq(limits.params());
-        let sent = conn_msg(&hdr, &body).and_then(|msg| {
+        let msg = plan.proposal.connreq(&peer.ni.info(), &limits, encoding());
+        let sent = msg.map_err(|_| EINVAL).and_then(|msg| {
             let link = self.links.get(&tag).ok_or(ENODEV)?;
             link.id.connect(&conn_param(&msg))
         });
@@ -598,14 +535,6 @@ impl<'a> Worker<'a> {
     }
 
     fn create_active(&mut self, tag: u64, peer: &Arc<Peer>, plan: Plan) -> Result<Arc<Conn>> {
-        let info = peer.ni.info();
-        let ident = Identity {
-            peer: peer.nid,
-            peer_stamp: Stamp::UNKNOWN,
-            local: info.nid,
-            local_stamp: info.stamp,
-        };
-        let offer = (plan.offer.queue_depth, plan.offer.max_frags);
         let key = self.driver.conns.reserve()?;
         let link = self.links.get_mut(&tag).ok_or(ENODEV)?;
         let mtu = u32::try_from(Params::read().ib_mtu).unwrap_or(0);
@@ -617,9 +546,9 @@ impl<'a> Worker<'a> {
             tag,
             key,
             role: Role::Active,
-            ident,
-            version: plan.version,
-            offer,
+            ident: plan.proposal.identity(&peer.ni.info()),
+            version: plan.proposal.version,
+            offer: plan.proposal.offer,
         };
         let made = make_conn(self.driver, peer, &link.id, wanted);
         match made {
@@ -659,37 +588,24 @@ impl<'a> Worker<'a> {
     }
 
     /// Handles an event of a connection that the peer asked for.
-    fn passive_event(&mut self, tag: u64, kind: &CmEventKind) {
+    fn passive_event(&mut self, tag: u64, event: CmEvent<'_>) {
         let Some(link) = self.links.get_mut(&tag) else {
             return Event::CmUnexpected.count();
         };
         let Some(conn) = link.conn.clone() else {
             return Event::CmUnexpected.count();
         };
-        if matches!(kind, CmEventKind::Established) {
-            link.pending = None;
-        }
-        if matches!(kind, CmEventKind::AddrChange) {
-            return address_moved(&conn);
-        }
-        conn.drive(|engine, now| match kind {
-            CmEventKind::Established => engine.handle_established(now, None),
-            CmEventKind::Disconnected => engine.handle_disconnected(now),
-            CmEventKind::Rejected(_) | CmEventKind::ConnectError(_) => {
-                engine.handle_conn_failed(now, Cause::Rejected);
+        match cm::passive(event) {
+            cm::Passive::Conn(input) => {
+                if input.ends_pending() {
+                    link.pending = None;
+                }
+                log_moved(&conn, event);
+                conn.drive(|engine, now| input.feed(engine, now));
             }
-            CmEventKind::Unreachable(_) => {
-                engine.handle_conn_failed(now, Cause::ConnectTimeout);
-            }
-            CmEventKind::DeviceRemoval => engine.close(now, Cause::DeviceGone),
-            // The first was seen to above.
-            CmEventKind::AddrChange | CmEventKind::TimewaitExit => {}
-            CmEventKind::AddrResolved
-            | CmEventKind::AddrError(_)
-            | CmEventKind::RouteResolved
-            | CmEventKind::RouteError(_)
-            | CmEventKind::ConnectRequest(_) => Event::CmUnexpected.count(),
-        });
+            cm::Passive::Nothing => {}
+            cm::Passive::Unexpected => Event::CmUnexpected.count(),
+        }
     }
 
     /// Does what a connection wants of this thread.
@@ -766,26 +682,61 @@ impl<'a> Worker<'a> {
     }
 }
 
-/// Our address has moved, and the peer sends to where it was. An orderly end, so that nobody is
-/// blamed for it; the next message finds the new way.
-fn address_moved(conn: &Conn) {
-    crate::info_ratelimited!("{}: closed, our address has moved\n", conn.peer.nid);
-    conn.drive(|engine, now| engine.handle_disconnected(now));
+/// The event in the words of [`driver`](crate::driver); `data` is its private data. `None` for a
+/// connection request.
+fn event_of<'a>(kind: &CmEventKind, data: &'a [u8]) -> Option<CmEvent<'a>> {
+    Some(match *kind {
+        CmEventKind::AddrResolved => CmEvent::AddrResolved,
+        CmEventKind::AddrError(e) => CmEvent::AddrError(e),
+        CmEventKind::RouteResolved => CmEvent::RouteResolved,
+        CmEventKind::RouteError(e) => CmEvent::RouteError(e),
+        CmEventKind::ConnectRequest(_) => return None,
+        CmEventKind::ConnectError(e) => CmEvent::ConnectError(e),
+        CmEventKind::Unreachable(e) => CmEvent::Unreachable(e),
+        CmEventKind::Rejected(reason) => CmEvent::Rejected {
+            reason,
+            private: data,
+        },
+        CmEventKind::Established => CmEvent::Established { private: data },
+        CmEventKind::Disconnected => CmEvent::Disconnected,
+        CmEventKind::DeviceRemoval => CmEvent::DeviceRemoval,
+        CmEventKind::AddrChange => CmEvent::AddrChange,
+        CmEventKind::TimewaitExit => CmEvent::TimewaitExit,
+    })
 }
 
-/// Leaves in the log why the CM could not connect.
-fn cm_says(peer: &Peer, what: &str, status: i32) {
-    crate::info_ratelimited!("{}: the CM says: {} ({})\n", peer.nid, what, status);
-}
-
-/// Leaves in the log that we were rejected, and why, as far as that was said.
-fn says_rejected(peer: &Peer, reason: i32, data: &[u8]) {
-    match Reject::parse(data) {
-        Ok(reject) => {
-            crate::info_ratelimited!("{}: connection rejected: {}\n", peer.nid, reject.why);
-        }
-        Err(_) => cm_says(peer, "rejected", reason),
+/// Logs that a connection ends because our address has moved.
+fn log_moved(conn: &Conn, event: CmEvent<'_>) {
+    if event == CmEvent::AddrChange {
+        crate::info_ratelimited!("{}: closed, our address has moved\n", conn.peer.nid);
     }
+}
+
+/// Logs why the CM could not connect; of a reject what the peer says, as far as it says anything.
+fn log_failure(peer: &Peer, event: CmEvent<'_>) {
+    let Some((what, status)) = event.failure() else {
+        return;
+    };
+    match event {
+        CmEvent::Rejected { private, .. } => {
+            if let Ok(reject) = Reject::parse(private) {
+                crate::info_ratelimited!("{}: connection rejected: {}\n", peer.nid, reject.why);
+                return;
+            }
+        }
+        CmEvent::AddrResolved
+        | CmEvent::AddrError(_)
+        | CmEvent::RouteResolved
+        | CmEvent::RouteError(_)
+        | CmEvent::ConnectError(_)
+        | CmEvent::Unreachable(_)
+        | CmEvent::Established { .. }
+        | CmEvent::Disconnected
+        | CmEvent::DeviceRemoval
+        | CmEvent::AddrChange
+        | CmEvent::TimewaitExit => {}
+    }
+    crate::info_ratelimited!("{}: the CM says: {} ({})\n", peer.nid, what, status);
 }
 
 /// What a connection is to be.
@@ -796,7 +747,7 @@ pub(super) struct Wanted {
     pub(super) ident: Identity,
     pub(super) version: Version,
     /// Queue depth and fragments not to be exceeded.
-    pub(super) offer: (u16, u16),
+    pub(super) offer: Offer,
 }
 
 /// Makes a connection on the device that `id` is bound to.
@@ -816,7 +767,8 @@ pub(super) fn make_conn(
         return Err(ENETDOWN.to_error());
     }
     let tunables = peer.ni.tunables_now();
-    let limits = Limits::new(&tunables, hca.caps(), wanted.version, Some(wanted.offer));
+    let offer = Some((wanted.offer.queue_depth, wanted.offer.max_frags));
+    let limits = Limits::new(&tunables, hca.caps(), wanted.version, offer);
     let limits = limits.map_err(|_| EINVAL)?;
     let setup = Setup {
         peer,
@@ -854,12 +806,12 @@ fn millis(span: Span) -> u32 {
     u32::try_from(span.0 / 1_000_000).unwrap_or(u32::MAX)
 }
 
-/// A CONNREQ or CONNACK.
-pub(super) fn conn_msg(hdr: &Header, body: &BodyOut<'_>) -> Result<[u8; CONN_MSG_SIZE]> {
-    let mut msg = [0; CONN_MSG_SIZE];
-    let cksum = Params::read().cksum != 0;
-    wire::emit(hdr, body, cksum, Endian::NATIVE, &mut msg).map_err(|_| EINVAL)?;
-    Ok(msg)
+/// How messages are put on the wire now.
+pub(super) fn encoding() -> Encoding {
+    Encoding {
+        cksum: Params::read().cksum != 0,
+        endian: Endian::NATIVE,
+    }
 }
 
 /// What a connection is requested or accepted with.

@@ -8,10 +8,13 @@ use super::{
         Event,
         Live, //
     },
-    usable::Usability,
     Driver, //
 };
 use crate::{
+    driver::{
+        tunables,
+        usable::Usability, //
+    },
     kx::{
         self,
         errno::{
@@ -58,9 +61,6 @@ use kernel::{
     }, //
 };
 
-/// MRs that a pool has from the start. It grows as they are needed.
-const FIRST_MRS: u32 = 64;
-
 /// Says when the device of an [`Hca`] has been let go.
 struct Release(Arc<kx::Event>);
 
@@ -104,7 +104,7 @@ impl Hca {
         let pages = u32::from(MAX_FRAGS).min(caps.max_fast_reg_pages);
         let mut mrs = KVec::with_capacity(lnet::cpt_count() as usize, GFP_KERNEL)?;
         for _ in 0..lnet::cpt_count() {
-            let first = FIRST_MRS.min(mrs_per_cpt);
+            let first = tunables::first_mrs(mrs_per_cpt);
             let pool = MrPool::new(&pd, pages, gaps, first, mrs_per_cpt)?;
             mrs.push(pool, GFP_KERNEL)?;
         }

@@ -2,11 +2,11 @@
 
 //! Lets the kernel's print macros show types of the pure rooms, which know `core::fmt` only.
 
-use super::{
-    tunables,
-    usable::Usability, //
-};
 use crate::{
+    driver::{
+        tunables,
+        usable::Usability, //
+    },
     proto::{
         conn::ConnSnapshot,
         passive::RefuseCause,

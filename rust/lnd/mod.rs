@@ -26,7 +26,6 @@ mod debugfs;
 mod dev;
 mod display;
 mod exec;
-mod form;
 mod ni;
 mod params;
 mod passive;
@@ -41,9 +40,7 @@ mod send;
 mod stats;
 mod storage;
 mod table;
-mod tunables;
 mod tx;
-mod usable;
 
 pub(crate) use debugfs::Files;
 pub(crate) use stats::LeakCheck;
@@ -56,13 +53,21 @@ use self::{
     removal::Devices,
     sched::Schedulers,
     stats::Event,
-    table::Table,
-    tunables::{
-        O2ib,
-        Resolved, //
-    },
+    table::Table, //
 };
 use crate::{
+    driver::{
+        admission,
+        cm::{
+            self,
+            CmEvent, //
+        },
+        tunables::{
+            self,
+            O2ib,
+            Resolved, //
+        }, //
+    },
     kx::{
         self,
         Kthread,
@@ -89,7 +94,6 @@ use crate::{
     proto::Instant,
     rdma::{
         ClientRegistration,
-        CmEventKind,
         CmQueue,
         DeviceId, //
     },
@@ -245,36 +249,26 @@ impl Driver {
             .cloned()
     }
 
-    /// Whether a request to the listener with `tag` for an unknown NID is hopeless: there are NIs
-    /// on its address, and all are in service.
-    fn is_ready(&self, tag: u64) -> bool {
+    /// Whether the NIs of the listener with `tag` are complete, see [`admission::is_complete`].
+    fn is_complete(&self, tag: u64) -> bool {
         let nis = self.nis.lock();
-        let mut on_dev = nis.iter().filter(|ni| ni.dev.tag() == tag).peekable();
-        on_dev.peek().is_some() && on_dev.all(|ni| ni.is_in_service())
+        let on_dev = nis.iter().filter(|ni| ni.dev.tag() == tag);
+        admission::is_complete(on_dev.map(|ni| ni.is_in_service()))
     }
 
-    /// An event of a listener, or of an id that is gone.
-    fn listener_event(&self, tag: u64, kind: &CmEventKind) {
+    /// An event of a listener, or of an id that is gone. In connd.
+    fn listener_event(&self, tag: u64, event: CmEvent<'_>) {
+        let what = cm::listener(event);
+        if what == cm::Listener::Moved {
+            return self.follow_address(tag);
+        }
         let devs = self.devs.lock();
         let Some(dev) = devs.iter().find(|dev| dev.tag() == tag) else {
             return;
         };
-        match kind {
-            CmEventKind::DeviceRemoval => {
-                pr_warn!("{}: RDMA device is being removed\n", dev.name());
-            }
-            CmEventKind::AddrChange
-            | CmEventKind::AddrResolved
-            | CmEventKind::AddrError(_)
-            | CmEventKind::RouteResolved
-            | CmEventKind::RouteError(_)
-            | CmEventKind::ConnectRequest(_)
-            | CmEventKind::ConnectError(_)
-            | CmEventKind::Unreachable(_)
-            | CmEventKind::Rejected(_)
-            | CmEventKind::Established
-            | CmEventKind::Disconnected
-            | CmEventKind::TimewaitExit => Event::CmUnexpected.count(),
+        match what {
+            cm::Listener::Removed => pr_warn!("{}: RDMA device is being removed\n", dev.name()),
+            cm::Listener::Moved | cm::Listener::Unexpected => Event::CmUnexpected.count(),
         }
     }
 

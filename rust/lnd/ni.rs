@@ -5,16 +5,12 @@
 use super::{
     dev::Dev,
     now,
+    params,
     peer::PeerTable,
     stats::{
         Counted,
         Event,
         Live, //
-    },
-    tunables::{
-        self,
-        Pools,
-        Resolved, //
     },
     tx::{
         Ended,
@@ -25,28 +21,26 @@ use super::{
     Ko2iblnd, //
 };
 use crate::{
+    driver::tunables::{
+        Pools,
+        Resolved, //
+    },
     kx::{
         self,
         Cpt, //
     },
     lnet::{
         self,
-        NiHandle,
-        Params, //
+        NiHandle, //
     },
     proto::{
         passive::NiInfo,
-        peer::connect_timeout,
         Cause,
         Done,
         Health,
-        NiTunables,
-        Span, //
+        NiTunables, //
     },
-    wire::{
-        Nid,
-        MAX_FRAGS, //
-    },
+    wire::Nid,
 };
 use kernel::{
     prelude::*,
@@ -112,7 +106,7 @@ impl Ni {
         let info = NiInfo {
             nid: Nid(handle.nid()),
             stamp: crate::wire::Stamp(kx::realtime_us()),
-            peer_credits: u16::try_from(resolved.common.peer_tx_credits).unwrap_or(u16::MAX),
+            peer_credits: resolved.peer_credits(),
         };
         let mut pools = KVec::with_capacity(lnet::cpt_count() as usize, GFP_KERNEL)?;
         for cpt in 0..lnet::cpt_count() {
@@ -188,27 +182,8 @@ impl Ni {
 
     /// The tunables in force now; connd hands what is live of them to peers and connections.
     pub(crate) fn tunables_now(&self) -> NiTunables {
-        let params = Params::read();
-        let o = &self.resolved.o2ib;
-        let small = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
-        let timeout =
-            Span::from_secs(tunables::timeout(params.timeout, lnet::lnet_timeout()).into());
-        let keepalive = u64::try_from(params.keepalive).unwrap_or(0);
-        NiTunables {
-            peer_credits: self.info.peer_credits,
-            credits_hiw: small(o.peercredits_hiw),
-            concurrent_sends: small(o.concurrent_sends),
-            max_frags: MAX_FRAGS,
-            wrq_sge: tunables::wrq_sge(params.wrq_sge).0,
-            timeout,
-            connect_timeout: connect_timeout(timeout),
-            keepalive: (keepalive > 0).then(|| Span::from_secs(keepalive)),
-            conns_per_peer: tunables::live_conns_per_peer(
-                self.handle.conns_per_peer(),
-                params.conns_per_peer,
-            ),
-            cksum: params.cksum != 0,
-        }
+        self.resolved
+            .now(&params::live(self.handle.conns_per_peer()))
     }
 
     /// The CPT that serves the peer `nid`.

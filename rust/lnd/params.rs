@@ -1,23 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Between LNet's tunables, the module parameters and the pure rules of
-//! [`tunables`](super::tunables), with the lines that the log gets about them.
+//! [`tunables`], with the lines that the log gets about them.
 
-use super::tunables::{
-    self,
-    Common,
-    ModuleParams,
-    O2ib,
-    Resolved,
-    SetError, //
-};
-use crate::lnet::{
-    self,
-    CmnTunables,
-    Ni,
-    O2ibTunables,
-    Params,
-    Tunables, //
+use crate::{
+    driver::tunables::{
+        self,
+        Common,
+        LiveParams,
+        ModuleParams,
+        O2ib,
+        Resolved,
+        SetError, //
+    },
+    lnet::{
+        self,
+        CmnTunables,
+        Ni,
+        O2ibTunables,
+        Params,
+        Tunables, //
+    },
 };
 use kernel::prelude::*;
 
@@ -43,6 +46,20 @@ fn module_params() -> ModuleParams {
         fmr_flush_trigger: p.fmr_flush_trigger,
         fmr_cache: p.fmr_cache,
         tos: p.tos,
+    }
+}
+
+/// What may be written while an NI is up, as it is now; `conns_per_peer` is the NI's.
+pub(crate) fn live(conns_per_peer: u16) -> LiveParams {
+    let p = Params::read();
+    LiveParams {
+        timeout: p.timeout,
+        lnet_timeout: lnet::lnet_timeout(),
+        keepalive: p.keepalive,
+        wrq_sge: p.wrq_sge,
+        conns_per_peer: p.conns_per_peer,
+        ni_conns_per_peer: conns_per_peer,
+        cksum: p.cksum != 0,
     }
 }
 

@@ -6,8 +6,8 @@
 use super::{
     conn::Conn,
     connd::{
-        conn_msg,
         conn_param,
+        encoding,
         make_conn,
         Link,
         Pending,
@@ -25,16 +25,24 @@ use super::{
     table::Key, //
 };
 use crate::{
+    driver::{
+        admission::{
+            self,
+            Found,
+            RefusalKind,
+            Request, //
+        },
+        handshake::{
+            accepted_identity,
+            connack, //
+        },
+    },
     lnet::Params,
     proto::{
         conn::Role,
         passive::{
-            admit,
-            screen,
             ConnReq,
-            Refusal,
-            RefuseCause,
-            Target, //
+            Refusal, //
         },
         peer::{
             Offer,
@@ -47,13 +55,8 @@ use crate::{
         SockAddr, //
     },
     wire::{
-        BodyOut,
         Endian,
-        Header,
-        Identity,
         MsgType,
-        Reject,
-        RejectReason,
         CONN_MSG_SIZE,
         REJECT_SIZE, //
     },
@@ -95,43 +98,29 @@ impl Worker<'_> {
         from: &SockAddr,
         data: &[u8],
     ) -> core::result::Result<(Arc<Ni>, ConnReq), Refusal> {
-        let privileged = Params::read().require_privileged_port != 0;
-        let screened = screen(data, from.port(), privileged)?;
-        stats::received(MsgType::ConnReq, CONN_MSG_SIZE as u32);
-        let screened = screened.verify_source(from.ipv4().map(u32::from_be_bytes))?;
-        let nid = screened.dst();
-        let ni = self.driver.ni_by_nid(nid);
-        let Some(ni) = ni else {
-            let target = match self.driver.is_ready(tag) {
-                true => Target::Unknown,
-                false => Target::NotReady,
+        let request = Request {
+            private: data,
+            addr: from.ipv4().map(u32::from_be_bytes),
+            port: from.port(),
+            privileged: Params::read().require_privileged_port != 0,
+        };
+        let find = |nid| {
+            let ni = self.driver.ni_by_nid(nid)?;
+            let found = Found {
+                info: ni.info(),
+                on_listener: ni.dev.tag() == tag,
+                in_service: ni.is_in_service(),
             };
-            let cause = RefuseCause::NoNi { nid };
-            let reject = Reject::anonymous(RejectReason::Fatal);
-            return Err(admit(&screened, target)
-                .err()
-                .unwrap_or(Refusal { reject, cause }));
+            Some((ni, found))
         };
-        let info = ni.info();
-        let target = match (ni.dev.tag() == tag, ni.is_in_service()) {
-            (false, _) => Target::WrongDevice(&info),
-            (true, true) => Target::Ni(&info),
-            (true, false) => Target::NotReady,
-        };
-        let req = admit(&screened, target)?;
-        Ok((ni, req))
+        let readable = || stats::received(MsgType::ConnReq, CONN_MSG_SIZE as u32);
+        admission::judge(&request, readable, find, || self.driver.is_complete(tag))
     }
 
     /// Step 11 and 12: the peer's verdict.
     fn ask_peer(&mut self, ni: &Arc<Ni>, req: ConnReq) -> core::result::Result<Admitted, Refusal> {
-        let no_resources = Refusal {
-            reject: ni.info().reject(req.version, RejectReason::NoResources),
-            cause: RefuseCause::NoResources,
-        };
-        let too_many = Refusal {
-            cause: RefuseCause::TooManyPending,
-            ..no_resources
-        };
+        let no_resources = admission::no_resources(&ni.info(), &req, false);
+        let too_many = admission::no_resources(&ni.info(), &req, true);
         // First, because a peer that is made and hears of nothing would stay for ever.
         if !Pending::is_room() {
             return Err(too_many);
@@ -180,13 +169,7 @@ impl Worker<'_> {
         let conn = match self.accepted_conn(&id, tag, &peer, &req, offer, key) {
             Ok(conn) => conn,
             Err(e) => {
-                let refusal = Refusal {
-                    reject: peer
-                        .ni
-                        .info()
-                        .reject(req.version, RejectReason::NoResources),
-                    cause: RefuseCause::NoResources,
-                };
+                let refusal = admission::no_resources(&peer.ni.info(), &req, false);
                 refuse(&id, from, &refusal);
                 drop(self.driver.conns.remove(key));
                 let mut inner = peer.inner.lock();
@@ -210,7 +193,7 @@ impl Worker<'_> {
         let linked = RBTreeNode::new(tag, link, GFP_KERNEL).map(|node| self.links.insert(node));
         let added = peer.inner.lock().add_conn(conn.clone());
         let sent = match linked {
-            Ok(_) if added => self.send_connack(tag, &conn, &req),
+            Ok(_) if added => self.send_connack(tag, &conn),
             Ok(_) | Err(_) => Err(ENOMEM),
         };
         if let Err(e) = sent {
@@ -234,29 +217,16 @@ impl Worker<'_> {
             tag,
             key,
             role: Role::Passive,
-            ident: Identity {
-                peer: req.peer,
-                peer_stamp: req.stamp,
-                local: peer.ni.info().nid,
-                local_stamp: peer.ni.info().stamp,
-            },
+            ident: accepted_identity(&peer.ni.info(), req),
             version: req.version,
-            offer: (offer.queue_depth, offer.max_frags),
+            offer,
         };
         make_conn(self.driver, peer, id, wanted)
     }
 
-    fn send_connack(&self, tag: u64, conn: &Conn, req: &ConnReq) -> Result {
-        let info = conn.peer.ni.info();
-        let hdr = Header {
-            version: req.version,
-            credits: 0,
-            src: info.nid,
-            src_stamp: info.stamp,
-            dst: req.peer,
-            dst_stamp: req.stamp,
-        };
-        let msg = conn_msg(&hdr, &BodyOut::ConnAck(conn.limits().params()))?;
+    fn send_connack(&self, tag: u64, conn: &Conn) -> Result {
+        let (ident, limits) = conn.feed(|engine, _| (*engine.identity(), *engine.limits()));
+        let msg = connack(&ident, &limits, encoding()).map_err(|_| EINVAL)?;
         let link = self.links.get(&tag).ok_or(ENODEV)?;
         link.id.accept(&conn_param(&msg))?;
         stats::sent(MsgType::ConnAck, CONN_MSG_SIZE as u32);
@@ -267,25 +237,15 @@ impl Worker<'_> {
 /// Rejects a request.
 fn refuse(id: &CmId, from: &SockAddr, refusal: &Refusal) {
     Event::ConnReqRejected.count();
-    match refusal.cause {
-        RefuseCause::Forged { .. } => Event::ConnReqForged.count(),
-        RefuseCause::Port { .. } => Event::ConnReqPort.count(),
-        RefuseCause::NotReady { .. } => Event::ConnReqEarly.count(),
-        RefuseCause::TooManyPending => Event::ConnReqPending.count(),
-        RefuseCause::NoResources => Event::ConnReqNoResources.count(),
-        RefuseCause::StaleDst { .. } | RefuseCause::StaleSrc { .. } => {
-            Event::ConnReqStale.count();
-        }
-        RefuseCause::Race => Event::ConnReqRace.count(),
-        RefuseCause::Parse(_)
-        | RefuseCause::UnifiedMagic
-        | RefuseCause::NoNi { .. }
-        | RefuseCause::WrongDevice { .. }
-        | RefuseCause::NotConnReq { .. }
-        | RefuseCause::ZeroParams
-        | RefuseCause::QueueDepth { .. }
-        | RefuseCause::Frags { .. }
-        | RefuseCause::MsgSize { .. } => Event::ConnReqBad.count(),
+    match RefusalKind::from(&refusal.cause) {
+        RefusalKind::Bad => Event::ConnReqBad.count(),
+        RefusalKind::Port => Event::ConnReqPort.count(),
+        RefusalKind::Forged => Event::ConnReqForged.count(),
+        RefusalKind::Early => Event::ConnReqEarly.count(),
+        RefusalKind::Stale => Event::ConnReqStale.count(),
+        RefusalKind::Race => Event::ConnReqRace.count(),
+        RefusalKind::Pending => Event::ConnReqPending.count(),
+        RefusalKind::NoResources => Event::ConnReqNoResources.count(),
     }
     crate::info_ratelimited!(
         "connection request of {} rejected: {}\n",

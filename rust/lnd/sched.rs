@@ -9,10 +9,13 @@
 use super::{
     exec,
     table::Key,
-    tunables,
     Driver, //
 };
 use crate::{
+    driver::{
+        placement,
+        tunables, //
+    },
     kx::{
         self,
         Cpt,
@@ -85,11 +88,7 @@ impl Schedulers {
         let (limits, clamped) = tunables::schedulers(nscheds, lnet::cpt_weight(cpt));
         let mut guard = self.threads.lock();
         let have = guard.threads.iter().filter(|t| t.cpt == cpt).count() as u32;
-        let want = match have {
-            0 => limits.first,
-            _ if more => limits.limit.min(have.saturating_add(1)),
-            _ => have,
-        };
+        let want = limits.wanted(have, more);
         if let Some(clamped) = clamped.filter(|_| have == 0) {
             pr_info!("CPT {}: {}\n", cpt.0, clamped);
         }
@@ -105,14 +104,13 @@ impl Schedulers {
     pub(crate) fn queue(&self, cpt: Cpt) -> Option<Arc<Queue>> {
         let mut guard = self.threads.lock();
         guard.turn = guard.turn.wrapping_add(1);
-        let turn = guard.turn;
-        let own = guard.threads.iter().filter(|t| t.cpt == cpt);
-        let count = own.clone().count();
-        if count > 0 {
-            return own.clone().nth(turn % count).map(|t| t.queue.clone());
-        }
-        let count = guard.threads.len().max(1);
-        guard.threads.get(turn % count).map(|t| t.queue.clone())
+        let mut own = guard.threads.iter().filter(|t| t.cpt == cpt);
+        let thread = placement::thread(guard.turn, own.clone().count(), guard.threads.len());
+        let thread = match thread? {
+            placement::Thread::Own(at) => own.nth(at),
+            placement::Thread::Any(at) => guard.threads.get(at),
+        };
+        thread.map(|thread| thread.queue.clone())
     }
 
     /// Stops all threads. They look at what is on their queues once more before they end.

@@ -4,10 +4,6 @@
 
 use super::{
     conn::Conn,
-    form::{
-        Form,
-        Request, //
-    },
     ni::Ni,
     now,
     peer::Peer,
@@ -18,6 +14,10 @@ use super::{
     }, //
 };
 use crate::{
+    driver::form::{
+        Form,
+        Request, //
+    },
     kx::NofsScope,
     lnet::{
         self,

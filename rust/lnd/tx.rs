@@ -14,6 +14,7 @@ use super::{
     },
 };
 use crate::{
+    driver::admission,
     kx::{
         Cpt,
         Kiov,
@@ -301,13 +302,6 @@ impl Tx {
     }
 }
 
-/// Descriptors that may serve requests of peers at a time, as a multiple of what their pool keeps.
-///
-/// LNet limits what it sends itself, for which `ntx` is made. Requests of peers are limited only by
-/// the queue depth of each connection, and there can be any number of connections. A few times
-/// `ntx` leaves room for bursts and puts an end to what peers can make this node allocate.
-const MAX_SERVED: u32 = 4;
-
 /// Counts a descriptor that serves a request of a peer.
 struct Served(Arc<TxPool>);
 
@@ -396,7 +390,7 @@ impl TxPool {
     pub(crate) fn get_to_serve(self: &Arc<Self>, dev: &Dev) -> Result<KBox<Tx>> {
         let before = self.served.fetch_add(1, Relaxed);
         let served = Served(self.clone());
-        if before >= self.limit.saturating_mul(MAX_SERVED) {
+        if !admission::may_serve(before, self.limit) {
             Event::TooManyServed.count();
             return Err(ENOMEM);
         }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
-"""Does a test notice when wire or proto is broken in one place?
+"""Does a test notice when wire, proto or driver is broken in one place?
 
 usage: mutants.py OUT SHARD SECONDS
 
@@ -46,8 +46,9 @@ pub mod mutant {
 }
 """
 # Programs in the order in which they are asked, by room.
-ORDER = {"wire": ["wire", "conn", "peer"], "conn": ["conn", "exhaust"], "peer": ["peer"]}
-ALL = ["conn", "peer", "wire", "model", "exhaust", "sim"]
+ORDER = {"wire": ["wire", "conn", "peer"], "conn": ["conn", "exhaust"], "peer": ["peer"],
+         "driver": ["driver"]}
+ALL = ["conn", "peer", "driver", "wire", "model", "exhaust", "sim"]
 # Tests in which a panic is what is wanted; the other fast ones end with the first panic.
 PANICS = re.compile(r"^(?:cdriver::)|broken|simulat|minimi|reference")
 # A test that takes longer is asked only when no faster one notices.
@@ -79,7 +80,7 @@ class Mutant:
 
 
 def sources():
-    for room in ("wire", "proto"):
+    for room in ("wire", "proto", "driver"):
         for base, _, names in os.walk(os.path.join(TREE, "rust", room)):
             for name in sorted(names):
                 if name.endswith(".rs"):
@@ -308,7 +309,7 @@ def main():
         shutil.copytree(os.path.join(TREE, part), os.path.join(src, part),
                         ignore=shutil.ignore_patterns("target"))
     # Names of tests and house rules are not what is checked.
-    for name in ("tidy.rs", "history.rs", "tunables.rs", "kiov.rs"):
+    for name in ("tidy.rs", "history.rs", "kiov.rs"):
         os.remove(os.path.join(src, "tests/host/tests", name))
     with open(os.path.join(src, "tests/host/src/lib.rs"), "a", encoding="utf-8") as lib:
         lib.write(SWITCH)

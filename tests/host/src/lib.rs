@@ -15,3 +15,6 @@ pub mod wire;
 
 #[path = "../../../rust/proto/mod.rs"]
 pub mod proto;
+
+#[path = "../../../rust/driver/mod.rs"]
+pub mod driver;

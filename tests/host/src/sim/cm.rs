@@ -8,14 +8,16 @@ use super::hca::QpState;
 use super::lnet::Tx;
 use super::world::{EpId, Ev, World};
 use super::Heap;
+use crate::driver::admission::{judge, Found, Request};
+use crate::driver::handshake::Proposal;
 use crate::proto::conn::{EstInfo, Role};
-use crate::proto::passive::{admit, screen, NiInfo, Target};
+use crate::proto::passive::NiInfo;
 use crate::proto::peer::{
     AttemptEvent, Claim, Offer, Peer, PeerAction, PeerConfig, PeerSubmit, Ticket, Verdict,
     CM_REJ_CONSUMER_DEFINED,
 };
 use crate::proto::{AttemptId, Cause, ConnId, Instant, Limits, Refused};
-use crate::wire::{emit, BodyOut, Header, Message, Stamp, Version};
+use crate::wire::{Message, Stamp, Version};
 
 /// One exchange of the CM: an id on the active side and, if it came so far, one on the passive.
 pub(super) type CmId = usize;
@@ -77,9 +79,10 @@ pub(super) struct Exchange {
 }
 
 /// How the CM's private data arrives on InfiniBand: padded.
-fn padded(mut bytes: Vec<u8>, len: usize) -> Vec<u8> {
-    bytes.resize(len, 0);
-    bytes
+pub(super) fn padded(bytes: &[u8], len: usize) -> Vec<u8> {
+    let mut padded = bytes.to_vec();
+    padded.resize(len, 0);
+    padded
 }
 
 impl World {
@@ -412,11 +415,13 @@ impl World {
         while self.faults && self.prng.chance(1, 4) {
             limits = self.cfg.lowered(node, &limits).unwrap_or(limits);
         }
-        let made = Offer {
-            queue_depth: limits.queue_depth,
-            max_frags: limits.max_frags,
+        let proposal = Proposal {
+            peer: self.nodes[other].nid,
+            version,
+            offer,
+            dst_stamp,
         };
-        if made != offer {
+        if let Some(made) = proposal.lowered(&limits) {
             let _ = self.tell(cm, AttemptEvent::LimitsLowered(made));
         }
         let id = self.make_ep(
@@ -435,18 +440,9 @@ impl World {
             return;
         }
         let ni = self.peers[active_box].ni;
-        let hdr = Header {
-            version,
-            credits: 0,
-            src: ni.nid,
-            src_stamp: ni.stamp,
-            dst: self.nodes[other].nid,
-            dst_stamp,
-        };
-        let mut buf = vec![0; 56];
-        let body = BodyOut::ConnReq(limits.params());
-        let it = &self.cfg.nodes[node];
-        emit(&hdr, &body, it.cksum, it.endian, &mut buf).expect("CONNREQ");
+        let encoding = self.cfg.nodes[node].encoding();
+        let buf = proposal.connreq(&ni, &limits, encoding).expect("CONNREQ");
+        let buf = buf.to_vec();
         self.repeat(other, cm, CmMsg::Req(buf), 6);
     }
 
@@ -525,7 +521,7 @@ impl World {
                 self.at(delay, Ev::CmMsg(to, cm, CmMsg::RejTold(bytes)));
             }
             CmMsg::RejTold(bytes) => {
-                let private = padded(bytes, 148);
+                let private = padded(&bytes, 148);
                 let cm_reason = CM_REJ_CONSUMER_DEFINED;
                 let private = &private;
                 let _ = self.tell(cm, AttemptEvent::Rejected { cm_reason, private });
@@ -617,12 +613,20 @@ impl World {
             reject.emit(endian, &mut buf).expect("reject");
             CmMsg::Rej(buf)
         };
-        let screened = match screen(bytes, 1000, true) {
-            Ok(screened) => screened,
-            Err(refusal) => return reject(refusal.reject),
+        let request = Request {
+            private: bytes,
+            addr: Some(self.nodes[other].nid.addr()),
+            port: 1000,
+            privileged: true,
         };
-        let req = match admit(&screened, Target::Ni(&ni)) {
-            Ok(req) => req,
+        let found = Found {
+            info: ni,
+            on_listener: true,
+            in_service: true,
+        };
+        let find = |nid| (nid == ni.nid).then_some(((), found));
+        let req = match judge(&request, || (), find, || true) {
+            Ok(((), req)) => req,
             Err(refusal) => return reject(refusal.reject),
         };
         let name = ConnId(self.eps.len() as u32);
@@ -672,7 +676,7 @@ impl World {
         if ep.qp.state == QpState::Init {
             ep.qp.state = QpState::Rts;
         }
-        let ack = padded(bytes, 196);
+        let ack = padded(&bytes, 196);
         ep.conn.handle_established(now, Some(Message::parse(&ack)));
         self.drive(id);
         self.send_cm(other, cm, CmMsg::Rtu);

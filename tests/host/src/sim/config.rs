@@ -3,6 +3,7 @@
 //! What one seed decides before anything happens.
 
 use super::options::Options;
+use crate::driver::handshake::Encoding;
 use crate::prng::Prng;
 use crate::proto::peer::TieBreak;
 use crate::proto::{DeviceCaps, Limits, NiTunables, Span};
@@ -62,6 +63,14 @@ fn pick(prng: &mut Prng, from: &[u64]) -> u64 {
 }
 
 impl NodeConfig {
+    /// How it puts messages on the wire.
+    pub(super) fn encoding(&self) -> Encoding {
+        Encoding {
+            cksum: self.cksum,
+            endian: self.endian,
+        }
+    }
+
     fn new(prng: &mut Prng, timeout: u64, large: bool, peers: bool) -> Self {
         let depths: &[u64] = match large {
             true => &[1, 2, 3, 8, 8, 16, 32],

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::cdriver::{CConn, Setup};
-use super::cm::{CmId, CmMsg, Exchange, PeerBox};
+use super::cm::{padded, CmId, CmMsg, Exchange, PeerBox};
 use super::config::Config;
 use super::end::End;
 use super::hca::{base, CqeKind, Memory, MrState, Packet, QpState, Region};
@@ -15,13 +15,14 @@ use super::node::{Ep, PostFaults};
 use super::options::{Broken, Options};
 use super::translate::{translate, Manners};
 use super::Heap;
+use crate::driver::handshake::connack;
 use crate::prng::Prng;
 use crate::proto::chain::{count_writes, ChainError, Cursor, SrcFrag};
 use crate::proto::conn::{Action, Conn, Delivery, Role, Sink, Submit};
 use crate::proto::{Cause, Done, Health, Instant, Limits, OpId, Refused, RxId};
 use crate::wire::{
-    emit, BodyOut, DescLoc, DescView, Endian, Header, Identity, LnetHdr, Message, MsgType, Nid,
-    Stamp, Version, MAX_FRAGS, MAX_IMMEDIATE,
+    DescLoc, DescView, Endian, Identity, LnetHdr, Message, MsgType, Nid, Stamp, Version, MAX_FRAGS,
+    MAX_IMMEDIATE,
 };
 
 const MS: u64 = 1_000_000;
@@ -425,20 +426,9 @@ impl World {
 
     pub(super) fn connack(&self, passive: EpId) -> Vec<u8> {
         let ep = &self.eps[passive];
-        let ident = ep.conn.identity();
-        let hdr = Header {
-            version: ep.limits.version,
-            credits: 0,
-            src: ident.local,
-            src_stamp: ident.local_stamp,
-            dst: ident.peer,
-            dst_stamp: ident.peer_stamp,
-        };
-        let body = BodyOut::ConnAck(ep.conn.limits().params());
-        let mut buf = vec![0; 196];
-        let it = &self.cfg.nodes[ep.node];
-        emit(&hdr, &body, it.cksum, it.endian, &mut buf).expect("CONNACK");
-        buf
+        let encoding = self.cfg.nodes[ep.node].encoding();
+        let bytes = connack(ep.conn.identity(), ep.conn.limits(), encoding).expect("CONNACK");
+        padded(&bytes, 196)
     }
 
     fn cm(&mut self, id: EpId, event: CmEvent) {

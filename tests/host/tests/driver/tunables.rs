@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The resolve step of the tunables, in the very file that the module compiles.
+//! The resolve step of the tunables.
 
-#![allow(missing_docs)]
-
-#[path = "../../../rust/lnd/tunables.rs"]
-#[allow(dead_code)]
-mod tunables;
-
-use tunables::*;
+use ko2iblnd_host::driver::tunables::*;
+use ko2iblnd_host::proto::Span;
 
 const P: ModuleParams = ModuleParams {
     timeout: 50,
@@ -474,4 +469,62 @@ fn scheduler_threads() {
         assert_eq!(s, Schedulers { limit, first }, "{nscheds} {weight}");
         assert_eq!(note.is_some(), nscheds > 0 && nscheds as u32 > weight);
     }
+}
+
+const LIVE: LiveParams = LiveParams {
+    timeout: 50,
+    lnet_timeout: 49,
+    keepalive: 100,
+    wrq_sge: 2,
+    conns_per_peer: 1,
+    ni_conns_per_peer: 0,
+    cksum: false,
+};
+
+#[test]
+fn what_peers_and_connections_get_now() {
+    let resolved = with_params(ModuleParams {
+        peer_credits: 32,
+        credits: 1024,
+        peer_credits_hiw: 20,
+        concurrent_sends: 64,
+        ..P
+    });
+    let now = resolved.now(&LIVE);
+    assert_eq!(
+        (now.peer_credits, now.credits_hiw, now.concurrent_sends),
+        (32, 20, 64)
+    );
+    assert_eq!((now.max_frags, now.wrq_sge), (257, 2));
+    assert_eq!(now.timeout, Span::from_secs(50));
+    assert_eq!(now.connect_timeout, Span(12_500_000_000));
+    assert_eq!(now.keepalive, Some(Span::from_secs(100)));
+    assert_eq!((now.conns_per_peer, now.cksum), (1, false));
+    let now = resolved.now(&LiveParams {
+        timeout: 0,
+        keepalive: 0,
+        wrq_sge: 100,
+        ni_conns_per_peer: 4,
+        cksum: true,
+        ..LIVE
+    });
+    assert_eq!(now.timeout, Span::from_secs(49));
+    assert_eq!(now.keepalive, None);
+    assert_eq!((now.wrq_sge, now.conns_per_peer, now.cksum), (32, 4, true));
+    let negative = LiveParams {
+        keepalive: -1,
+        ..LIVE
+    };
+    assert_eq!(resolved.now(&negative).keepalive, None);
+}
+
+#[test]
+fn pools_and_threads_grow_to_their_limits() {
+    assert_eq!((first_mrs(256), first_mrs(10)), (64, 10));
+    let threads = Schedulers { limit: 6, first: 4 };
+    assert_eq!(threads.wanted(0, false), 4);
+    assert_eq!(threads.wanted(0, true), 4);
+    assert_eq!(threads.wanted(4, false), 4);
+    assert_eq!(threads.wanted(4, true), 5);
+    assert_eq!(threads.wanted(6, true), 6);
 }

@@ -2,98 +2,103 @@
 
 //! Tunables: from what the user gave to what an NI uses (lnd-contract.md 6 to 9 and 11).
 //!
-//! Pure: no kernel, no allocation, no panic reachable from a value. `tests/host` compiles this
-//! file as it is.
-//!
 //! A value out of range is treated as the C driver treats it: what it clamps is clamped and noted
 //! ([`Clamped`], for one line in the log), what makes its NI startup fail is [`Rejected`].
 
+use crate::{
+    proto::{
+        peer::connect_timeout,
+        NiTunables,
+        Span, //
+    },
+    wire::MAX_FRAGS,
+};
 use core::fmt;
 
 /// Fewest credits per peer; the depth of the receive queue that any peer may count on.
-pub(crate) const PEER_CREDITS_MIN: i32 = 8;
+pub const PEER_CREDITS_MIN: i32 = 8;
 /// Most credits per peer; a message returns at most 255.
-pub(crate) const PEER_CREDITS_MAX: i32 = 255;
+pub const PEER_CREDITS_MAX: i32 = 255;
 /// Most connections to one peer.
-pub(crate) const CONNS_PER_PEER_MAX: u16 = 127;
+pub const CONNS_PER_PEER_MAX: u16 = 127;
 /// Most scatter/gather entries of a work request.
-pub(crate) const WRQ_SGE_MAX: u32 = 32;
+pub const WRQ_SGE_MAX: u32 = 32;
 /// Fewest: with one an IMMEDIATE could not gather its payload.
-pub(crate) const WRQ_SGE_MIN: u32 = 2;
+pub const WRQ_SGE_MIN: u32 = 2;
 /// Most retries that the field in the connection request holds; of RNR retries: no limit.
-pub(crate) const RETRIES_MAX: i32 = 7;
+pub const RETRIES_MAX: i32 = 7;
 /// Fewest descriptors or registrations per CPT.
 const POOL_MIN: u32 = 256;
 
 /// The module parameters that tunables come from, as given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // Each is the parameter of its name.
-pub(crate) struct ModuleParams {
-    pub(crate) timeout: i32,
-    pub(crate) conns_per_peer: u32,
-    pub(crate) ntx: i32,
-    pub(crate) credits: i32,
-    pub(crate) peer_credits: i32,
-    pub(crate) peer_credits_hiw: i32,
-    pub(crate) peer_buffer_credits: i32,
-    pub(crate) peer_timeout: i32,
-    pub(crate) ib_mtu: i32,
-    pub(crate) concurrent_sends: i32,
-    pub(crate) map_on_demand: i32,
-    pub(crate) fmr_pool_size: i32,
-    pub(crate) fmr_flush_trigger: i32,
-    pub(crate) fmr_cache: i32,
-    pub(crate) tos: i32,
+pub struct ModuleParams {
+    pub timeout: i32,
+    pub conns_per_peer: u32,
+    pub ntx: i32,
+    pub credits: i32,
+    pub peer_credits: i32,
+    pub peer_credits_hiw: i32,
+    pub peer_buffer_credits: i32,
+    pub peer_timeout: i32,
+    pub ib_mtu: i32,
+    pub concurrent_sends: i32,
+    pub map_on_demand: i32,
+    pub fmr_pool_size: i32,
+    pub fmr_flush_trigger: i32,
+    pub fmr_cache: i32,
+    pub tos: i32,
 }
 
 /// Tunables that every kind of LNet network has; -1 is unset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Common {
+pub struct Common {
     /// Seconds; 0 or less: peers are not given up for silence.
-    pub(crate) peer_timeout: i32,
+    pub peer_timeout: i32,
     /// Concurrent sends to one peer: the queue depth to offer.
-    pub(crate) peer_tx_credits: i32,
+    pub peer_tx_credits: i32,
     /// Router buffers per peer; 0: LNet's default.
-    pub(crate) peer_rtr_credits: i32,
+    pub peer_rtr_credits: i32,
     /// Concurrent sends of the NI.
-    pub(crate) max_tx_credits: i32,
+    pub max_tx_credits: i32,
 }
 
 /// Tunables of an o2ib NI, in the widths that users' tools know. Given: 0 means the default,
 /// except where said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct O2ib {
+pub struct O2ib {
     /// Credits owed at which they are returned without waiting for a message.
-    pub(crate) peercredits_hiw: u32,
+    pub peercredits_hiw: u32,
     /// Obsolete; not 0. Given: `u32::MAX` means the default.
-    pub(crate) map_on_demand: u32,
+    pub map_on_demand: u32,
     /// Sends in flight on one connection.
-    pub(crate) concurrent_sends: u32,
+    pub concurrent_sends: u32,
     /// Memory registrations over all CPTs.
-    pub(crate) fmr_pool_size: u32,
+    pub fmr_pool_size: u32,
     /// Obsolete.
-    pub(crate) fmr_flush_trigger: u32,
+    pub fmr_flush_trigger: u32,
     /// Obsolete.
-    pub(crate) fmr_cache: u32,
+    pub fmr_cache: u32,
     /// Connections started to a new peer.
-    pub(crate) conns_per_peer: u16,
+    pub conns_per_peer: u16,
     /// Message descriptors over all CPTs.
-    pub(crate) ntx: u16,
+    pub ntx: u16,
     /// LND timeout in seconds, for show only.
-    pub(crate) timeout: u32,
+    pub timeout: u32,
     /// IP type of service; negative: the default, which may be the system's.
-    pub(crate) tos: i16,
+    pub tos: i16,
 }
 
 /// A value that was changed to fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Clamped {
+pub struct Clamped {
     /// Name of the parameter or tunable.
-    pub(crate) param: &'static str,
+    pub param: &'static str,
     /// What was given.
-    pub(crate) given: i64,
+    pub given: i64,
     /// What is used.
-    pub(crate) used: i64,
+    pub used: i64,
 }
 
 impl fmt::Display for Clamped {
@@ -105,13 +110,13 @@ impl fmt::Display for Clamped {
 
 /// A value with which no NI can start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rejected {
+pub struct Rejected {
     /// Name of the parameter or tunable.
-    pub(crate) param: &'static str,
+    pub param: &'static str,
     /// What was given.
-    pub(crate) given: i64,
+    pub given: i64,
     /// What would do.
-    pub(crate) want: &'static str,
+    pub want: &'static str,
 }
 
 impl fmt::Display for Rejected {
@@ -126,13 +131,13 @@ const NOTES_MAX: usize = 8;
 
 /// What was clamped, in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Notes {
+pub struct Notes {
     notes: [Option<Clamped>; NOTES_MAX],
 }
 
 impl Notes {
     /// All of them.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Clamped> {
+    pub fn iter(&self) -> impl Iterator<Item = &Clamped> {
         self.notes.iter().flatten()
     }
 
@@ -159,15 +164,15 @@ impl Notes {
 
 /// Everything an NI uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Resolved {
+pub struct Resolved {
     /// The common part; nothing is unset.
-    pub(crate) common: Common,
+    pub common: Common,
     /// The o2ib part; nothing stands for a default, but `tos`, where -1 is the system's.
-    pub(crate) o2ib: O2ib,
+    pub o2ib: O2ib,
     /// What did not fit.
-    pub(crate) notes: Notes,
+    pub notes: Notes,
     /// Fewer sends in flight than credits: slow, and worth a line in the log.
-    pub(crate) few_concurrent_sends: bool,
+    pub few_concurrent_sends: bool,
 }
 
 /// A parameter that is a count, in the width of the tunable; negative ones are refused at load.
@@ -186,7 +191,7 @@ fn or(given: u32, default: u32) -> u32 {
 
 impl O2ib {
     /// The defaults of every NI, from the parameters at module load.
-    pub(crate) fn captured(p: &ModuleParams) -> (Self, Notes) {
+    pub fn captured(p: &ModuleParams) -> (Self, Notes) {
         let mut notes = Notes::default();
         let ntx = p.ntx.clamp(0, i32::from(u16::MAX));
         let cpp = p.conns_per_peer.min(u32::from(CONNS_PER_PEER_MAX));
@@ -216,7 +221,7 @@ impl O2ib {
 /// # Errors
 ///
 /// The value that forbids starting an NI; as an errno: `EINVAL`.
-pub(crate) fn resolve(
+pub fn resolve(
     p: &ModuleParams,
     captured: &O2ib,
     common: &Common,
@@ -318,7 +323,7 @@ fn check_mtu(ib_mtu: i32) -> Result<(), Rejected> {
 /// # Errors
 ///
 /// As of [`resolve`].
-pub(crate) fn tun_defaults(
+pub fn tun_defaults(
     p: &ModuleParams,
     captured: &O2ib,
     common: &Common,
@@ -329,44 +334,91 @@ pub(crate) fn tun_defaults(
 }
 
 /// The LND timeout in seconds: the parameter, or LNet's when that is 0. Never 0.
-pub(crate) fn timeout(param: i32, lnet_timeout: u32) -> u32 {
+pub fn timeout(param: i32, lnet_timeout: u32) -> u32 {
     or(count(param), lnet_timeout).max(1)
 }
 
 /// How many connections to start to a peer that is new now. The live value of an NI may have been
 /// set to anything.
-pub(crate) fn live_conns_per_peer(live: u16, param: u32) -> u8 {
+pub fn live_conns_per_peer(live: u16, param: u32) -> u8 {
     let n = or(u32::from(live), param).max(1);
     u8::try_from(n.min(u32::from(CONNS_PER_PEER_MAX))).unwrap_or(1)
 }
 
 /// The type of service of a connection that is started now; `None`: leave it to the system.
-pub(crate) fn live_tos(live: i16, param: i32) -> Option<u8> {
+pub fn live_tos(live: i16, param: i32) -> Option<u8> {
     let tos = if live < 0 { param } else { i32::from(live) };
     u8::try_from(tos.min(255)).ok()
 }
 
 /// A number of retries for a connection request.
-pub(crate) fn retries(param: &'static str, given: i32) -> (u8, Option<Clamped>) {
+pub fn retries(param: &'static str, given: i32) -> (u8, Option<Clamped>) {
     let mut notes = Notes::default();
     let used = notes.check(param, given, given.clamp(0, RETRIES_MAX));
     (u8::try_from(used).unwrap_or(0), notes.only())
 }
 
 /// Scatter/gather entries of a work request, before the device's own limit.
-pub(crate) fn wrq_sge(given: u32) -> (u16, Option<Clamped>) {
+pub fn wrq_sge(given: u32) -> (u16, Option<Clamped>) {
     let mut notes = Notes::default();
     let used = notes.check("wrq_sge", given, given.clamp(WRQ_SGE_MIN, WRQ_SGE_MAX));
     (u16::try_from(used).unwrap_or(2), notes.only())
 }
 
+/// What may be written while an NI is up, as it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // Each is the parameter of its name, but for those explained.
+pub struct LiveParams {
+    pub timeout: i32,
+    /// LNet's LND timeout in seconds.
+    pub lnet_timeout: u32,
+    pub keepalive: i32,
+    pub wrq_sge: u32,
+    pub conns_per_peer: u32,
+    /// `conns_per_peer` of the NI, which netlink can write.
+    pub ni_conns_per_peer: u16,
+    pub cksum: bool,
+}
+
+impl Resolved {
+    /// The depth of the queue that the NI offers.
+    pub fn peer_credits(&self) -> u16 {
+        u16::try_from(self.common.peer_tx_credits).unwrap_or(u16::MAX)
+    }
+
+    /// The tunables of peers and connections that are made now.
+    pub fn now(&self, live: &LiveParams) -> NiTunables {
+        let small = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
+        let timeout = Span::from_secs(timeout(live.timeout, live.lnet_timeout).into());
+        let keepalive = u64::try_from(live.keepalive).unwrap_or(0);
+        NiTunables {
+            peer_credits: self.peer_credits(),
+            credits_hiw: small(self.o2ib.peercredits_hiw),
+            concurrent_sends: small(self.o2ib.concurrent_sends),
+            max_frags: MAX_FRAGS,
+            wrq_sge: wrq_sge(live.wrq_sge).0,
+            timeout,
+            connect_timeout: connect_timeout(timeout),
+            keepalive: (keepalive > 0).then(|| Span::from_secs(keepalive)),
+            conns_per_peer: live_conns_per_peer(live.ni_conns_per_peer, live.conns_per_peer),
+            cksum: live.cksum,
+        }
+    }
+}
+
+/// MRs that a pool has from the start, when it keeps up to `kept`. It grows as they are needed.
+pub fn first_mrs(kept: u32) -> u32 {
+    const FIRST_MRS: u32 = 64;
+    kept.min(FIRST_MRS)
+}
+
 /// Sizes of an NI's pools on each of its CPTs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pools {
+pub struct Pools {
     /// Message descriptors.
-    pub(crate) ntx: u32,
+    pub ntx: u32,
     /// Memory registrations.
-    pub(crate) fmr: u32,
+    pub fmr: u32,
 }
 
 /// Divides the pools over `cpts` CPTs.
@@ -374,7 +426,7 @@ pub(crate) struct Pools {
 /// # Errors
 ///
 /// When there are fewer registrations than a quarter of the descriptors.
-pub(crate) fn pools(o: &O2ib, cpts: u32) -> Result<Pools, Rejected> {
+pub fn pools(o: &O2ib, cpts: u32) -> Result<Pools, Rejected> {
     if o.fmr_pool_size < u32::from(o.ntx) / 4 {
         return Err(Rejected {
             param: "fmr_pool_size",
@@ -391,15 +443,27 @@ pub(crate) fn pools(o: &O2ib, cpts: u32) -> Result<Pools, Rejected> {
 
 /// Scheduler threads on one CPT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Schedulers {
+pub struct Schedulers {
     /// Never more than this.
-    pub(crate) limit: u32,
+    pub limit: u32,
     /// Started with the first NI; a device that comes new adds one, up to the limit.
-    pub(crate) first: u32,
+    pub first: u32,
+}
+
+impl Schedulers {
+    /// How many there are to be, when there are `have` and an NI starts, on a device that is new or
+    /// not.
+    pub fn wanted(&self, have: u32, new_device: bool) -> u32 {
+        match have {
+            0 => self.first,
+            _ if new_device => self.limit.min(have.saturating_add(1)),
+            _ => have,
+        }
+    }
 }
 
 /// Scheduler threads for a CPT with `weight` CPUs; 0 of them only where there is no CPU.
-pub(crate) fn schedulers(nscheds: i32, weight: u32) -> (Schedulers, Option<Clamped>) {
+pub fn schedulers(nscheds: i32, weight: u32) -> (Schedulers, Option<Clamped>) {
     let mut notes = Notes::default();
     let s = match count(nscheds) {
         0 => {
@@ -418,7 +482,7 @@ pub(crate) fn schedulers(nscheds: i32, weight: u32) -> (Schedulers, Option<Clamp
 
 /// A netlink attribute that could not be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SetError {
+pub enum SetError {
     /// Not in the tunable's range; as an errno: `ERANGE`.
     Range {
         /// Name of the tunable.
@@ -471,7 +535,7 @@ where
 /// # Errors
 ///
 /// The value is out of range or the number unknown; nothing is changed.
-pub(crate) fn nl_set(attr: u32, value: i64, o: &mut O2ib) -> Result<(), SetError> {
+pub fn nl_set(attr: u32, value: i64, o: &mut O2ib) -> Result<(), SetError> {
     let int = i64::from(u32::MAX);
     match attr {
         1 => o.peercredits_hiw = within("peercredits_hiw", value, 0, int)?,

@@ -10,20 +10,20 @@ use core::fmt;
 
 /// What is known about the way from an NI to its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Usability {
+pub struct Usability {
     /// The RDMA device is there, and has not reported a fatal error.
-    pub(crate) device: bool,
+    pub device: bool,
     /// The RDMA port is active.
-    pub(crate) port: bool,
+    pub port: bool,
     /// The network interface is there, operational, and has a link as far as ethtool knows.
-    pub(crate) link: bool,
+    pub link: bool,
     /// The NI's address is on the interface.
-    pub(crate) address: bool,
+    pub address: bool,
 }
 
 impl Usability {
     /// Whether LNet should avoid the NI.
-    pub(crate) const fn is_fatal(&self) -> bool {
+    pub const fn is_fatal(&self) -> bool {
         !(self.device && self.port && self.link && self.address)
     }
 }

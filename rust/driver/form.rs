@@ -11,25 +11,25 @@ use crate::wire::{
 
 /// What LNet says about a message that it wants sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub struct Request {
     /// Type of the message.
-    pub(crate) kind: LnetMsgType,
+    pub kind: LnetMsgType,
     /// Payload in bytes; 0 for ACK and GET.
-    pub(crate) payload: u32,
+    pub payload: u32,
     /// Length of the memory descriptor in bytes: the room that a GET has for the reply. 0 when
     /// there is none, as in a message that a router forwards.
-    pub(crate) md_len: u32,
+    pub md_len: u32,
     /// The memory is a GPU's, so nothing may be copied by the CPU.
-    pub(crate) gpu: bool,
+    pub gpu: bool,
     /// The message is being forwarded.
-    pub(crate) routing: bool,
+    pub routing: bool,
     /// The next hop is a router.
-    pub(crate) to_router: bool,
+    pub to_router: bool,
 }
 
 /// The form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
     /// One message with this many bytes of payload.
     Immediate(u32),
     /// PUT_REQ for this many bytes.
@@ -42,7 +42,7 @@ pub(crate) enum Form {
 
 impl Request {
     /// Chooses the form.
-    pub(crate) fn form(&self) -> Form {
+    pub fn form(&self) -> Form {
         let fits = |len: u32| len as usize <= MAX_IMMEDIATE && !self.gpu;
         match self.kind {
             LnetMsgType::Ack => Form::Immediate(0),
