@@ -5,11 +5,21 @@
 KDIR ?= /lib/modules/$(shell uname -r)/build
 KOR_CACHE ?= /var/cache/ko2iblnd-rs
 KERNEL ?= um
-OUT ?= $(CURDIR)/build/$(if $(LNET),lnet,module)
 export KOR_CACHE
+
+# Kbuild takes neither spaces nor colons in a path, and a shell trips over the rest.
+kor-forbidden := : ; ' " ` $$ & | < > ( ) * ? \ %
+kor-path-ok = $(if $(or $(word 2,$(1)),$(strip $(foreach c,$(kor-forbidden),$(findstring $c,$(1))))),\
+	$(error $(2) "$(1)" has a space or one of $(kor-forbidden) in it, which Kbuild cannot take: $(3)))
+$(call kor-path-ok,$(CURDIR),the directory,move the clone elsewhere)
+$(foreach v,KDIR LNET OUT KOR_CACHE DESTDIR INSTALL_MOD_PATH KOR_SIGN_KEY KOR_SIGN_CERT,\
+	$(call kor-path-ok,$($v),$v,give another path))
 
 override KDIR := $(abspath $(KDIR))
 override LNET := $(if $(LNET),$(abspath $(LNET)))
+# Modules for two kernels never meet in one directory.
+kernel-release := $(shell cat $(KDIR)/include/config/kernel.release 2>/dev/null)
+OUT ?= build/$(if $(LNET),lnet,module)$(if $(kernel-release),-$(kernel-release))
 override OUT := $(abspath $(OUT))
 
 all: modules
@@ -19,7 +29,6 @@ include scripts/kdir.mk
 # A tree in the cache was made by the compilers of the root: use them.
 in-root := $(if $(filter $(abspath $(KOR_CACHE))/%,$(KDIR)),\
 	KDIR=$(KDIR) LNET=$(LNET) KOR_BIND=$(dir $(OUT)) scripts/in-root)
-
 
 # $(call kbuild,SOURCE,OUTPUT,TARGET,ARGUMENTS)
 kbuild = $(in-root) make $(if $(V),,-s) -C $(KDIR) $(KFLAGS) -j$(or $(KOR_JOBS),$(shell nproc)) \
@@ -32,14 +41,32 @@ ifeq ($(LNET),)
 modules: standin
 ko-symvers := $(OUT)/standin/Module.symvers
 else
-ko-symvers := $(wildcard $(LNET)/Module.symvers)
+ko-symvers := $(LNET)/Module.symvers
 endif
 
+# Errors are lines of make itself, so that each is one line and no shell reads it.
+
+# What check-kdir says of the tree, with the tools that the build will use.
+die-if = $(if $(1),$(error $(1)))
+comma := ,
+given = $(if $(filter command,$(firstword $(origin $(1)))),$(1)=$($(1)))
+kdir-complaint = $(subst check-kdir: error: ,,$(shell \
+	$(in-root) env $(call given,RUSTC) $(call given,BINDGEN) scripts/check-kdir $(KDIR) 2>&1))
+cannot-write = $(shell mkdir -p $(1) 2>/dev/null && [ -w $(1) ] || echo $(1))
+
 check-kdir:
-	@$(if $(KERROR),echo 'make: error: $(KERROR)' >&2; exit 1,:)
+	@$(if $(in-root),$(if $(wildcard $(KDIR)/),,\
+		$(error no kernel tree at KDIR=$(KDIR): scripts/build-kernel makes those of the cache)))
+	@$(if $(in-root),$(if $(filter-out 0,$(shell id -u)),\
+		$(error KDIR=$(KDIR) is in the cache, whose compilers only root can use: \
+		run make as root$(comma) or make a tree of your own with scripts/debian-rust-kdir)))
+	@$(call die-if,$(kdir-complaint))
+	@$(if $(call cannot-write,$(OUT)),$(error cannot write to OUT=$(OUT): give OUT= a directory that you can write to))
 
 check-lnet:
-	@$(if $(LNET),$(if $(ko-symvers),:,echo 'make: error: LNET=$(LNET) has no Module.symvers: it must be a built Lustre tree' >&2; exit 1),:)
+	@$(if $(LNET),$(if $(wildcard $(LNET)/),,$(error no directory LNET=$(LNET): it must be a built Lustre tree)))
+	@$(foreach f,config.h Module.symvers,$(if $(LNET),$(if $(wildcard $(LNET)/$f),,\
+		$(error LNET=$(LNET) has no $f: it must be a built Lustre tree$(comma) configured and made for this kernel))))
 
 modules: check-kdir check-lnet
 	@mkdir -p $(OUT)/ko2iblnd
@@ -65,12 +92,13 @@ put: check-kdir check-lnet
 	@$(call kbuild,$(CURDIR)/tests/lnetput,$(OUT)/put,modules,$(knobs) KBUILD_EXTRA_SYMBOLS="$(ko-symvers)")
 	@cp $(OUT)/put/*.ko $(OUT)/
 
-install: check-kdir check-lnet
-	@$(if $(LNET),:,echo 'make: error: install needs LNET=<built Lustre tree>: a module built for the LNet stand-in is of no use on a real node' >&2; exit 1)
-	@$(in-root) scripts/install-module install $(KDIR) $(OUT)/ko2iblnd.ko
+# No compiler is needed, so root need not have one.
+install: check-lnet
+	@$(if $(LNET),,$(error install needs LNET=<built Lustre tree>: a module built for the LNet stand-in is of no use on a real node))
+	@scripts/install-module install $(KDIR) $(OUT)/ko2iblnd.ko
 
-uninstall: check-kdir
-	@$(in-root) scripts/install-module uninstall $(KDIR)
+uninstall:
+	@scripts/install-module uninstall $(KDIR)
 
 clippy: check-kdir
 	@mkdir -p $(OUT)/clippy
@@ -86,7 +114,7 @@ test-fast:
 	@scripts/test fast
 
 test-lnet:
-	@$(if $(LNET),scripts/test-lnet $(LNET),echo 'make: error: test-lnet needs LNET=<built Lustre tree>' >&2; exit 1)
+	@$(if $(LNET),scripts/test-lnet $(LNET),$(error test-lnet needs LNET=<built Lustre tree>: scripts/build-lnet makes one))
 
 prove:
 	@scripts/prove
@@ -106,7 +134,9 @@ help:
 #: make                    build ko2iblnd.ko against the running kernel and the LNet stand-in
 #: make KDIR=TREE          against another kernel tree; it must have Rust metadata
 #: make LNET=TREE          for real LNet: a built Lustre tree
-#: make install LNET=TREE  install that module, preferred to the C driver's
+#: make install LNET=TREE  install that module, preferred to the C driver's. DESTDIR= packs it,
+#:                         INSTALL_MOD_PATH= is another system's root, KOR_SIGN_KEY= and
+#:                         KOR_SIGN_CERT= sign it: scripts/install-module --help
 #: make uninstall          take it away; the C driver's is back
 #:
 #: make demo               two User-mode Linux nodes exchange LNet messages over RDMA

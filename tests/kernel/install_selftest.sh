@@ -1,47 +1,155 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# Shows that `install-module` puts ours before the C driver, and that `uninstall` brings that back:
-# what modprobe would load, in a module tree made here. Runs in the root.
+# Shows that install-module puts ours before the C driver of one kernel and leaves other kernels
+# alone, that uninstall brings the C driver back, what is refused, and signing: by what modprobe
+# would load in a module tree made here. Runs in the root.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+scripts=$here/../../scripts
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-kver=7.2.0-test
+A=7.3.4+deb13-amd64 B=7.3.40+deb13-amd64	# A, taken for a pattern, matches neither
 passed=0 failed=0
+unset DESTDIR INSTALL_MOD_PATH KOR_SIGN_KEY KOR_SIGN_CERT KOR_ALLOW_STANDIN
 
-# module FILE: an object that depmod takes for a module.
+# module FILE [FIELD=VALUE...]: an object that depmod takes for a module.
 module() {
-	mkdir -p "$(dirname "$1")"
-	printf 'const char info[] __attribute__((section(".modinfo"))) = "license=GPL";\n' |
-		gcc-14 -x c -c -o "$1" -
+	local file=$1 field
+	shift
+	mkdir -p "$(dirname "$file")"
+	for field in license=GPL "$@"; do
+		printf 'const char m%d[] __attribute__((section(".modinfo"))) = "%s";\n' $((++n)) "$field"
+	done | gcc -x c -c -o "$file" -
+}
+n=0
+
+# ours FILE RELEASE
+ours() {
+	module "$1" name=ko2iblnd 'author=The ko2iblnd-rs developers' \
+		"vermagic=$2 SMP preempt mod_unload " depends=lnet,ib_core
 }
 
-# loads WHAT FILE: modprobe would load that file.
+ok() { passed=$((passed + 1)); }
+bad() { failed=$((failed + 1)); echo "install_selftest: $*"; }
+
+# same WHAT GOT WANT
+same() { if [ "$2" = "$3" ]; then ok; else bad "$1: is '$2', must be '$3'"; fi; }
+
+# loads WHAT RELEASE FILE: modprobe would load that file.
 loads() {
-	local got
-	got=$(modprobe -d "$tmp" -S $kver --show-depends ko2iblnd | awk '{ print $2 }')
-	if [ "$got" = "$tmp/lib/modules/$kver/$2" ]; then
-		passed=$((passed + 1))
+	same "$1" "$(modprobe -d "$tmp/sys" -S "$2" --show-depends ko2iblnd | awk '{ print $2 }')" \
+		"$tmp/sys/lib/modules/$2/$3"
+}
+
+# does install-module's ARGUMENTS
+does() { "$scripts/install-module" "$@" >"$tmp/out" 2>&1 || bad "$*: $(cat "$tmp/out")"; }
+
+# refused PATTERN ARGUMENTS: in one line that says so.
+refused() {
+	local pattern=$1 status=0
+	shift
+	"$scripts/install-module" "$@" >"$tmp/out" 2>"$tmp/err" || status=$?
+	if [ $status -ne 0 ] && [ "$(wc -l <"$tmp/err")" -eq 1 ] && grep -qE "^install-module: error: .*$pattern" "$tmp/err"; then
+		ok
 	else
-		failed=$((failed + 1))
-		echo "install_selftest: $1: modprobe loads $got"
+		bad "$*: status $status: $(cat "$tmp/out" "$tmp/err")"
 	fi
 }
 
-mkdir -p "$tmp/kdir/include/config"
-echo $kver >"$tmp/kdir/include/config/kernel.release"
-module "$tmp/ours.ko"
-for theirs in extra/lustre updates/kernel/net/lustre; do
-	rm -rf "$tmp/lib"
-	module "$tmp/lib/modules/$kver/$theirs/ko2iblnd.ko"
-	touch "$tmp/lib/modules/$kver/modules."{order,builtin,builtin.modinfo}
-	export INSTALL_MOD_PATH=$tmp
-	depmod -b "$tmp" $kver
-	loads "the C driver alone in $theirs" "$theirs/ko2iblnd.ko"
-	"$here/../../scripts/install-module" install "$tmp/kdir" "$tmp/ours.ko" >/dev/null
-	loads "installed beside $theirs" updates/ko2iblnd-rs/ko2iblnd.ko
-	"$here/../../scripts/install-module" uninstall "$tmp/kdir"
-	loads "uninstalled beside $theirs" "$theirs/ko2iblnd.ko"
+for kver in $A $B; do
+	mkdir -p "$tmp/kdir-$kver/include/config" "$tmp/kdir-$kver/scripts"
+	echo "$kver" >"$tmp/kdir-$kver/include/config/kernel.release"
+	touch "$tmp/kdir-$kver/.config"
+	ours "$tmp/$kver.ko" "$kver"
 done
+export INSTALL_MOD_PATH=$tmp/sys
+
+# Beside the C driver, wherever it is; one kernel after the other.
+for theirs in extra/lustre updates/kernel/net/lustre; do
+	rm -rf "$tmp/sys"
+	for kver in $A $B; do
+		module "$tmp/sys/lib/modules/$kver/$theirs/ko2iblnd.ko"
+		touch "$tmp/sys/lib/modules/$kver/modules."{order,builtin,builtin.modinfo}
+		depmod -b "$tmp/sys" "$kver"
+		loads "the C driver alone in $theirs" "$kver" "$theirs/ko2iblnd.ko"
+	done
+	does install "$tmp/kdir-$A" "$tmp/$A.ko"
+	loads "installed beside $theirs" $A updates/ko2iblnd-rs/ko2iblnd.ko
+	depmod -b "$tmp/sys" -C "$tmp/sys/etc/depmod.d" $B
+	loads "the other kernel after that" $B "$theirs/ko2iblnd.ko"
+	does install "$tmp/kdir-$B" "$tmp/$B.ko"
+	loads "installed for the second kernel" $B updates/ko2iblnd-rs/ko2iblnd.ko
+	does uninstall "$tmp/kdir-$A"
+	depmod -b "$tmp/sys" -C "$tmp/sys/etc/depmod.d" $B
+	loads "uninstalled beside $theirs" $A "$theirs/ko2iblnd.ko"
+	loads "the second kernel after the first one's uninstall" $B updates/ko2iblnd-rs/ko2iblnd.ko
+	does uninstall $B
+	loads "uninstalled by release" $B "$theirs/ko2iblnd.ko"
+	same "left by uninstall" "$(find "$tmp/sys" -path '*ko2iblnd-rs*')" ''
+done
+
+# What is refused; nothing may change.
+before=$(find "$tmp/sys" -type f -exec md5sum {} + | sort)
+echo 'a text' >"$tmp/text.ko"
+module "$tmp/other.ko" name=other
+module "$tmp/theirs.ko" name=ko2iblnd 'author=Somebody else'
+module "$tmp/standin.ko" name=ko2iblnd 'author=The ko2iblnd-rs developers' "vermagic=$A SMP " depends=lnet_standin,ib_core
+touch "$tmp/empty.ko"
+refused "no $tmp/none.ko: run make" install "$tmp/kdir-$A" "$tmp/none.ko"
+refused 'not a kernel module' install "$tmp/kdir-$A" "$tmp/text.ko"
+refused 'not a kernel module' install "$tmp/kdir-$A" "$tmp/empty.ko"
+refused "the module 'other', not ko2iblnd" install "$tmp/kdir-$A" "$tmp/other.ko"
+refused "another ko2iblnd, by 'Somebody else'" install "$tmp/kdir-$A" "$tmp/theirs.ko"
+refused "for kernel .*, KDIR for " install "$tmp/kdir-$A" "$tmp/$B.ko"
+refused 'LNet stand-in' install "$tmp/kdir-$A" "$tmp/standin.ko"
+refused 'not installed for kernel' uninstall "$tmp/kdir-$A"
+refused 'no kernel tree at KDIR=' install "$tmp/nowhere" "$tmp/$A.ko"
+refused 'no include/config/kernel.release' install "$tmp" "$tmp/$A.ko"
+refused 'install takes' install "$tmp/kdir-$A"
+refused 'uninstall takes' uninstall
+refused 'install or uninstall' remove
+INSTALL_MOD_PATH=$tmp/empty-system refused 'is not installed: there is no' install "$tmp/kdir-$A" "$tmp/$A.ko"
+INSTALL_MOD_PATH='' refused "root of the tests' cache" install "$tmp/kdir-$A" "$tmp/$A.ko"
+INSTALL_MOD_PATH='' refused 'not installed for kernel' uninstall "$tmp/kdir-$A"
+KOR_SIGN_KEY=$tmp/key refused 'only one of' install "$tmp/kdir-$A" "$tmp/$A.ko"
+KOR_SIGN_KEY=$tmp/key KOR_SIGN_CERT=$tmp/cert refused 'cannot read KOR_SIGN_KEY' \
+	install "$tmp/kdir-$A" "$tmp/$A.ko"
+touch "$tmp/key"
+KOR_SIGN_KEY=$tmp/key KOR_SIGN_CERT=$tmp/cert refused 'cannot read KOR_SIGN_CERT' \
+	install "$tmp/kdir-$A" "$tmp/$A.ko"
+touch "$tmp/cert"
+KOR_SIGN_KEY=$tmp/key KOR_SIGN_CERT=$tmp/cert refused 'no scripts/sign-file' \
+	install "$tmp/kdir-$A" "$tmp/$A.ko"
+same 'files after refusals' "$(find "$tmp/sys" -type f -exec md5sum {} + | sort)" "$before"
+
+# The stand-in's build, when a test asks for it.
+KOR_ALLOW_STANDIN=1 does install "$tmp/kdir-$A" "$tmp/standin.ko"
+does uninstall "$tmp/kdir-$A"
+
+# DESTDIR: the two files and no more, of any kernel.
+for INSTALL_MOD_PATH in '' /sysroot; do
+	DESTDIR=$tmp/pack$INSTALL_MOD_PATH does install "$tmp/kdir-$A" "$tmp/$A.ko"
+	same "files in DESTDIR with INSTALL_MOD_PATH='$INSTALL_MOD_PATH'" \
+		"$(cd "$tmp/pack$INSTALL_MOD_PATH$INSTALL_MOD_PATH" && find . -type f | sort | tr '\n' ' ')" \
+		"./etc/depmod.d/ko2iblnd-rs-$A.conf ./lib/modules/$A/updates/ko2iblnd-rs/ko2iblnd.ko "
+done
+INSTALL_MOD_PATH=$tmp/sys
+
+# Signing, by the program of a real tree.
+um=$("$scripts/build-kernel" --path um)
+cp "$um/scripts/sign-file" "$tmp/kdir-$A/scripts/"
+echo 'CONFIG_MODULE_SIG_HASH="sha512"' >"$tmp/kdir-$A/.config"
+openssl req -new -x509 -newkey rsa:2048 -nodes -days 2 -subj '/CN=self-test key/' \
+	-keyout "$tmp/key" -out "$tmp/cert" 2>"$tmp/err" || bad "openssl: $(cat "$tmp/err")"
+export KOR_SIGN_KEY=$tmp/key KOR_SIGN_CERT=$tmp/cert
+does install "$tmp/kdir-$A" "$tmp/$A.ko"
+signed=$tmp/sys/lib/modules/$A/updates/ko2iblnd-rs/ko2iblnd.ko
+same signer "$(modinfo -F signer "$signed")" 'self-test key'
+same 'hash of the signature' "$(modinfo -F sig_hashalgo "$signed")" sha512
+same 'signer of what make made' "$(modinfo -F signer "$tmp/$A.ko")" ''
+echo 'no certificate' >"$tmp/cert"
+refused 'cannot sign with KOR_SIGN_KEY' install "$tmp/kdir-$A" "$tmp/$A.ko"
+same 'signer after a refusal' "$(modinfo -F signer "$signed")" 'self-test key'
+
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -64,10 +64,12 @@ autoloaded() {
 }
 
 installs() {
-	"$TREE/scripts/install-module" install /run/kdir "$KO/ko2iblnd.ko" && autoloaded ours
+	INSTALL_MOD_PATH=/ "$TREE/scripts/install-module" install /run/kdir "$KO/ko2iblnd.ko" && autoloaded ours
 }
 
-uninstalls() { "$TREE/scripts/install-module" uninstall /run/kdir && autoloaded c; }
+uninstalls() {
+	INSTALL_MOD_PATH=/ "$TREE/scripts/install-module" uninstall /run/kdir && autoloaded c
+}
 
 probe_shown() {
 	modprobe -n -v ko2iblnd | tee "$RUN/probe.$NODE"
