@@ -17,6 +17,17 @@ say() { printf '%s\n' "$*" >&2; }
 
 die() { printf '%s: error: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
 
+# wrong_usage WHAT: one line, and where to read more.
+wrong_usage() {
+	printf '%s: error: %s; see %s --help\n' "$(basename "$0")" "$*" "$(basename "$0")" >&2
+	exit 2
+}
+
+# Kbuild takes neither spaces nor colons in a path.
+case $KOR_TREE$KOR_CACHE in
+*[[:space:]:]*) die "a space or colon in '$KOR_TREE' or KOR_CACHE='$KOR_CACHE', which Kbuild cannot take: use another path" ;;
+esac
+
 # hash_of FILE...: the first twelve digits of a hash over names and contents.
 hash_of() {
 	local f
@@ -64,14 +75,15 @@ build_modules() {
 	mkdir -p "$out"
 	find "$out" -name '*.ko' -delete
 	step "modules for $label" make --no-print-directory -C "$KOR_TREE" OUT="$out" "$@"
-	[ -e "$out/ko2iblnd.ko" ] || die "make says nothing is wrong, but $out has no ko2iblnd.ko"
+	[ -e "$out/ko2iblnd.ko" ] || die "make says nothing is wrong, but $out has no ko2iblnd.ko: run make V=1 with the same arguments"
 }
 
 # with_lock NAME COMMAND...: run a function while nobody else holds that lock.
 with_lock() {
 	local name=$1
 	shift
-	mkdir -p "$KOR_CACHE/lock"
+	need_root
+	mkdir -p "$KOR_CACHE/lock" 2>/dev/null || die "cannot make $KOR_CACHE: set KOR_CACHE to a writable place"
 	exec 9>"$KOR_CACHE/lock/$name"
 	if ! flock -n 9; then
 		say "waiting for another process that makes $name"
@@ -82,15 +94,15 @@ with_lock() {
 }
 
 need_root() {
-	[ "$(id -u)" -eq 0 ] || die "must run as root (it makes a Debian root and mounts)"
+	[ "$(id -u)" -eq 0 ] || die "must run as root: it makes a Debian root and mounts; make KDIR=TREE builds the module without"
 }
 
 need_space() {
 	local gib=$1 free
-	mkdir -p "$KOR_CACHE" || die "cannot make $KOR_CACHE; set KOR_CACHE to a writable place"
+	mkdir -p "$KOR_CACHE" 2>/dev/null || die "cannot make $KOR_CACHE: set KOR_CACHE to a writable place"
 	free=$(df -Pk "$KOR_CACHE" | awk 'NR == 2 { print int($4 / 1048576) }')
 	[ "$free" -ge "$gib" ] ||
-		die "$KOR_CACHE has $free GiB free, $gib GiB are needed; set KOR_CACHE elsewhere"
+		die "$KOR_CACHE has $free GiB free, $gib GiB are needed: set KOR_CACHE elsewhere"
 }
 
 # root_dir: where the Debian root of this version of the recipe is (or will be).
