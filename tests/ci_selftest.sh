@@ -183,15 +183,32 @@ no_end() {
 	check 'host: no end' fails
 	check 'host: no end: a line' says '^FAIL suite host: no end after 1 s'
 	check 'host: no end: the next suite runs' last_line '^1 passed, 1 failed$'
-	check 'host: no end: nothing is left running' not_running '^1000[.]5$'
+	check 'host: no end: nothing is left running' soon not_running
+}
+# The stub's argument, which nothing else in the machine has.
+running() { grep -qszx '1000[.]5' /proc/[0-9]*/cmdline; }
+not_running() { ! running; }
+# soon CONDITION...: in ten seconds.
+soon() {
+	local i
+	for ((i = 0; i < 100; i++)); do
+		"$@" && return
+		sleep 0.1
+	done
+	return 1
 }
 
 killed() {
+	local pid
 	fresh_copy
-	try env STUB_HANGS=1 timeout 2 "$copy/scripts/test" host
-	check 'killed: nothing is left running' not_running '^1000[.]5$'
+	env PATH="$box/bin:$PATH" KOR_CACHE="$box/cache" STUB_HANGS=1 "$copy/scripts/test" host \
+		>"$box/log" 2>&1 </dev/null &
+	pid=$!
+	check 'killed: it was running' soon running
+	kill -TERM "$pid"
+	wait "$pid" || true
+	check 'killed: nothing is left running' soon not_running
 }
-not_running() { ! grep -qsz "$1" /proc/[0-9]*/cmdline; }
 
 selftest_fails() {
 	local file name count
@@ -210,8 +227,60 @@ selftest_fails() {
 	done < <(selftests)
 }
 
+# --- scripts/check-style ------------------------------------------------------------------------
+
+style_copy() {
+	local tool
+	fresh_copy
+	cp "$tree/scripts/check-style" "$copy/scripts"
+	mkdir -p "$box/kernel/scripts" "$copy/rust"
+	touch "$box/kernel/scripts/checkpatch.pl" "$copy/rust/a.rs" "$copy/rust/a.c"
+	for tool in git rustfmt cargo make perl shellcheck; do
+		stub "$box/bin/$tool" <<-'END'
+			name=${0##*/}
+			[ "$name" != perl ] || [ -e "$1" ] || exit 2
+			case ${STUB_TOOL:-} in
+			"$name fails") exit 3 ;;
+			"$name speaks") echo 'a.rs:1: WARNING: as asked for' ;;
+			"$name names nothing") exit 0 ;;
+			esac
+			[ "$name" != git ] || printf '%s\n' rust/a.rs rust/a.c scripts/lib.sh
+			for arg; do case $arg in OUT=*) mkdir -p "${arg#OUT=}"; touch "${arg#OUT=}/ko2iblnd_main.o" ;; esac; done
+		END
+	done
+}
+
+# style_fails WHAT CHECK ENVIRONMENT: that check fails, and others are not counted as failed.
+style_fails() {
+	try env ${3:+"$3"} "$copy/scripts/check-style" "$2"
+	check "style: $1" fails
+	check "style: $1: counted" last_line '^0 passed, 1 failed$'
+}
+
+style() {
+	style_copy
+	try "$copy/scripts/check-style"
+	check 'style: all is well' passes
+	check 'style: all is well: counted' last_line '^[4-9] passed, 0 failed$'
+	style_fails 'rustfmt crashes' rustfmt 'STUB_TOOL=rustfmt fails'
+	style_fails 'rustfmt finds something' rustfmt 'STUB_TOOL=rustfmt speaks'
+	style_fails 'cargo clippy crashes' host-clippy 'STUB_TOOL=cargo fails'
+	style_fails 'cargo clippy finds something' host-clippy 'STUB_TOOL=cargo speaks'
+	style_fails 'make clippy fails' module-clippy 'STUB_TOOL=make fails'
+	style_fails 'make clippy compiles nothing' module-clippy 'STUB_TOOL=make names nothing'
+	style_fails 'no kernel for clippy' module-clippy STUB_KERNEL=1
+	style_fails 'perl crashes' checkpatch 'STUB_TOOL=perl fails'
+	style_fails 'checkpatch finds something' checkpatch 'STUB_TOOL=perl speaks'
+	style_fails 'no kernel for checkpatch' checkpatch STUB_KERNEL=1
+	style_fails 'git fails (rustfmt)' rustfmt 'STUB_TOOL=git fails'
+	style_fails 'git fails (checkpatch)' checkpatch 'STUB_TOOL=git fails'
+	style_fails 'git names no file' rustfmt 'STUB_TOOL=git names nothing'
+	rm "$box/kernel/scripts/checkpatch.pl"
+	style_fails 'no checkpatch.pl' checkpatch
+}
+
 parts=(suites_pass build_fails demo_build_fails test_lnet_build_fails tool_fails no_end
-	killed selftest_fails)
+	killed selftest_fails style)
 for part in "${parts[@]}"; do
 	"$part"
 done
