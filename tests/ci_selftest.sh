@@ -279,8 +279,60 @@ style() {
 	style_fails 'no checkpatch.pl' checkpatch
 }
 
+# --- scripts/prove ------------------------------------------------------------------------------
+
+prove_copy() {
+	fresh_copy
+	touch "$copy/tests/host/history.txt"
+	echo table >"$copy/Documentation/state-table.md"
+	echo bugs >"$copy/Documentation/known-bugs.md"
+	stub "$box/bin/cargo" <<-'END'
+		[ -z "${KOR_TABLE:-}" ] || {
+			[ -z "${STUB_CHANGED:-}" ] || printf 'table\nanother cell\n' >"$KOR_TABLE"
+			[ -n "${STUB_SILENT:-}" ] || echo "covered: stub: 5 cells"
+		}
+		exit "${STUB_CARGO:-0}"
+	END
+	stub "$box/bin/python3" <<-'END'
+		[ -n "${STUB_SILENT:-}" ] || echo '5 entries'
+		{ echo bugs; [ -z "${STUB_CHANGED:-}" ] || echo 'another bug'; } >"${@: -1}"
+		exit "${STUB_PYTHON:-0}"
+	END
+}
+
+# page_is FILE PATTERN
+page_is() {
+	# shellcheck disable=SC2053
+	[[ $(cat "$copy/Documentation/$1") = $2 ]]
+}
+
+prove_pages() {
+	local step page old
+	for step in history:known-bugs.md:bugs table:state-table.md:table; do
+		IFS=: read -r step page old <<<"$step"
+		prove_copy
+		try "$copy/scripts/prove" "$step"
+		check "prove $step: all is well" passes
+		try env STUB_CHANGED=1 "$copy/scripts/prove" "$step"
+		check "prove $step: another page" fails
+		check "prove $step: another page: it is not replaced" page_is "$page" "$old"
+		try env STUB_SILENT=1 "$copy/scripts/prove" "$step"
+		check "prove $step: no figure" fails
+		try env STUB_CARGO=101 "$copy/scripts/prove" "$step"
+		check "prove $step: the tests fail" fails
+		try env STUB_CHANGED=1 "$copy/scripts/prove" "$step-update"
+		check "prove $step-update: passes" passes
+		check "prove $step-update: the page is replaced" page_is "$page" "$old"$'\n''another*'
+		try env STUB_CHANGED=1 "$copy/scripts/prove" "$step"
+		check "prove $step: the page that was made" passes
+	done
+	prove_copy
+	try env STUB_PYTHON=1 "$copy/scripts/prove" history
+	check 'prove history: history.py fails' fails
+}
+
 parts=(suites_pass build_fails demo_build_fails test_lnet_build_fails tool_fails no_end
-	killed selftest_fails style)
+	killed selftest_fails style prove_pages)
 for part in "${parts[@]}"; do
 	"$part"
 done

@@ -106,7 +106,7 @@ pub fn check_page(name: &str, table: &Table) {
         assert_eq!(
             found.get(at).copied(),
             Some(line),
-            "{name}: the page is not up to date: scripts/prove table"
+            "{name}: the page is not up to date: scripts/prove table-update"
         );
     }
     assert_eq!(found.len(), text.lines().count(), "{name}");

@@ -102,13 +102,13 @@ fn the_page_is_up_to_date() {
         let wanted: BTreeSet<_> = wanted.cloned().collect();
         assert!(
             wanted.is_subset(&found),
-            "{ids:?}: run scripts/prove history"
+            "{ids:?}: run scripts/prove history-update"
         );
         let listed = rows.iter().any(|row| row.starts_with(&start));
-        assert!(listed, "{ids:?}: run scripts/prove history");
+        assert!(listed, "{ids:?}: run scripts/prove history-update");
     }
     for name in page.split('`').skip(1).step_by(2) {
         let known = tests.contains(name) || !name.contains('_');
-        assert!(known, "{name} is no test: run scripts/prove history");
+        assert!(known, "{name} is no test: run scripts/prove history-update");
     }
 }

@@ -2,7 +2,7 @@
 
 //! The connection's part of `Documentation/state-table.md`: every state with every input, and
 //! every phase of a message with everything that can happen to it. The page says what comes of
-//! each; this test makes the tables anew and compares. `scripts/prove table` writes them.
+//! each; this test makes the tables anew and compares. `scripts/prove table-update` writes them.
 
 use crate::common::*;
 use ko2iblnd_host::proto::chain::ChainError;
