@@ -331,8 +331,93 @@ prove_pages() {
 	check 'prove history: history.py fails' fails
 }
 
+# --- the runner's verdict -----------------------------------------------------------------------
+
+# console LINE...: the verdict on a run whose nodes said ok, with these lines on the console.
+console() {
+	mkdir -p "$box/run"
+	printf '%s\n' 'Core dump limits :' 'WARNING: of the boot' 'kor-test: init of node 1' "$@" \
+		>"$box/run/console.1"
+	echo ok >"$box/run/result.1"
+	# shellcheck disable=SC2034 # for lib-host.sh
+	(
+		run=$box/run nodes=1 kernel=um ko=$box late='' here=$copy/tests/kernel
+		tree=$copy
+		# shellcheck source=tests/kernel/lib-host.sh
+		. "$copy/tests/kernel/lib-host.sh"
+		verdict
+	) >"$box/log" 2>&1
+}
+is_reported() { says "^kernel report: .*$1"; }
+no_report() { [ ! -s "$box/log" ]; }
+
+reports() {
+	local late='kor-test: late, blocked tasks of node 1:' end='kor-test: end of blocked tasks'
+	local stack=('sysrq: Show Blocked State' 'task:lockdep state:D stack:0 pid:9' 'Call Trace:'
+		' [<600>] ? lockdep_x+0x1/0x2')
+	fresh_copy
+	console 'all is well'
+	check 'verdict: all is well' no_report
+	console 'BUG: early'
+	check 'verdict: a report' is_reported 'BUG: early'
+	console "$late" "${stack[@]}" "$end" 'BUG: late'
+	check 'verdict: a report at the end' is_reported 'BUG: late'
+	console "$late" "${stack[@]}" 'BUG: late' "${stack[@]}" "$end"
+	check 'verdict: a report among the stacks of blocked tasks' is_reported 'BUG: late'
+	console "$late" "${stack[@]}" "$end" 'all is well'
+	check 'verdict: stacks of blocked tasks' no_report
+	console "$late" "${stack[@]}"
+	check 'verdict: stacks of blocked tasks, broken off' no_report
+	console "$late" "${stack[@]}" "$end" 'Call Trace:'
+	check 'verdict: a stack after those of blocked tasks' is_reported 'Call Trace'
+	console 'Core dump limits :' 'WARNING: of the boot' 'kor-test: init of node 1' 'all is well'
+	check 'verdict: a second start' no_report
+	console "$late" "$end" 'Core dump limits :' 'kor-test: init of node 1' 'BUG: late'
+	check 'verdict: a report after a second start' is_reported 'BUG: late'
+	console 'Core dump limits :' 'Kernel panic'
+	check 'verdict: no second start' is_reported 'Kernel panic'
+	console 'kmemleak: Kernel memory leak detector disabled'
+	check 'verdict: kmemleak goes off' is_reported 'kmemleak'
+	echo 'BUG: allowed' >"$box/run/allow.1"
+	console 'BUG: allowed'
+	check 'verdict: an allowed report' no_report
+	echo '(' >"$box/run/allow.1"
+	console 'BUG: early'
+	check 'verdict: an expression that is none allows nothing' is_reported ''
+	echo 'nothing' >"$box/run/allow.1"
+	mkdir "$box/run/console.2"
+	console 'all is well'
+	check 'verdict: a console that cannot be read' is_reported ''
+}
+
+# leak_check OPTION: the nodes' check, with a kmemleak on a file system mounted with that option.
+leak_check() {
+	rm -rf "$box/run"
+	mkdir -p "$box/run"
+	try env NODE=1 NODES=1 RUN="$box/run" KO="$box" KERNEL=um-debug SCENARIO= LNET= TREE="$copy" \
+		unshare -m --propagation private bash -euc '
+			mount -t tmpfs tmpfs /sys/kernel
+			mkdir /sys/kernel/debug
+			[ "$1" = none ] || touch /sys/kernel/debug/kmemleak
+			[ "$1" != ro ] || mount -o remount,ro /sys/kernel
+			sleep() { :; }
+			export -f sleep
+			bash "$2/tests/kernel/guest-init.sh" part check_leaks' leak "$1" "$copy"
+}
+
+leaks() {
+	fresh_copy
+	leak_check rw
+	check 'leaks: none' passes
+	leak_check ro
+	check 'leaks: a kmemleak that does not scan' fails
+	check 'leaks: a kmemleak that does not scan: which' says 'FAIL: kmemleak does not scan'
+	leak_check none
+	check 'leaks: no kmemleak' fails
+}
+
 parts=(suites_pass build_fails demo_build_fails test_lnet_build_fails tool_fails no_end
-	killed selftest_fails style prove_pages)
+	killed selftest_fails style prove_pages reports leaks)
 for part in "${parts[@]}"; do
 	"$part"
 done

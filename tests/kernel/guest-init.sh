@@ -72,12 +72,13 @@ check_leaks() {
 	local leaks=/sys/kernel/debug/kmemleak
 	[ -e $leaks ] || { [ "$KERNEL" != um-debug ] || fail "kmemleak is not there"; return; }
 	sleep 6
-	echo scan >$leaks
-	echo scan >$leaks
+	for _ in 1 2; do
+		echo scan >$leaks || fail "kmemleak does not scan: it is off (kernel log: why)"
+	done
 	cat $leaks >"$RUN/kmemleak.$NODE" || fail "cannot read kmemleak"
 	# UML's own start, in swapper's name, leaves two strings behind.
 	awk -v RS='unreferenced object' 'NR > 1 && !/comm "swapper\/0"/ { print RS $0 }' \
-		"$RUN/kmemleak.$NODE" >"$RUN/leaks.$NODE"
+		"$RUN/kmemleak.$NODE" >"$RUN/leaks.$NODE" || fail "cannot judge $RUN/kmemleak.$NODE"
 	[ ! -s "$RUN/leaks.$NODE" ] ||
 		fail "kmemleak: $(grep -c '^unreferenced' "$RUN/leaks.$NODE") objects," \
 			"see $RUN/leaks.$NODE"
@@ -115,6 +116,7 @@ watch_time() {
 	sleep $((TIMEOUT > margin + 2 ? TIMEOUT - margin : 2))
 	echo "kor-test: late, blocked tasks of node $NODE:" >/dev/kmsg
 	echo w >/proc/sysrq-trigger
+	echo "kor-test: end of blocked tasks" >/dev/kmsg
 }
 
 # Each part runs in a process of its own: fail ends that, init goes on.

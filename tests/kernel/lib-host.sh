@@ -12,11 +12,11 @@ REPORTS+='|blocked for more than|[Ss]leeping function|scheduling while atomic|rc
 REPORTS+='|locking dependency|recursive locking|inconsistent lock|bad unlock balance'
 REPORTS+='|suspicious RCU|lockdep|held lock freed|possible circular|Kernel panic'
 REPORTS+='|rust_kernel: panicked|soft lockup|Call Trace:|list_(add|del) corruption'
-REPORTS+='|dma-check: FAILED|ko2iblnd: .* are left'
+REPORTS+='|dma-check: FAILED|ko2iblnd: .* are left|Kernel memory leak detector disabled'
 # What kmemleak finds is judged by the nodes (check_leaks), who know which of it is UML's own.
 # What the kernel says about itself when all is well.
 HARMLESS='Lock dependency validator|lockdep_stats|KernelAddressSanitizer initialized|lockdep_depth'
-HARMLESS+='|lockdep_assert|MAX_LOCKDEP|per task-struct memory footprint|kmemleak: Kernel memory leak detector'
+HARMLESS+='|lockdep_assert|MAX_LOCKDEP|per task-struct memory footprint'
 
 # scenario_timeout FILE: its "# timeout: N" line (default 60), for slower kernels times more.
 scenario_timeout() {
@@ -251,33 +251,42 @@ end_nodes() {
 }
 
 # since_init FILE...: what came after init's first words (all, where there are none): UML warns
-# while it boots that no PCI over virtio device was given, which is how we want it. And what came
-# before init itself asked for the stacks of blocked tasks, as the time was nearly up.
+# while it boots that no PCI over virtio device was given, which is how we want it. Without the stacks
+# of blocked tasks that init asks for when the time is nearly up: of what is printed meanwhile, only
+# lines that belong to a stack are left out, as a report may come in between.
 since_init() {
 	local file
 	for file; do
 		[ -e "$file" ] || continue
-		if grep -aq 'kor-test: init' "$file"; then
-			sed '0,/kor-test: init/d; /^Core dump limits/,/kor-test: init/d; /kor-test: late/,$d' \
-				"$file"
-		else
-			cat "$file"
-		fi
+		LC_ALL=C awk '
+			FNR == NR { starts += /kor-test: init/; booting = starts > 0; next }
+			/kor-test: init/ { starts--; booting = stacks = 0; next }
+			/^Core dump limits/ && starts > 0 { booting = 1 }
+			/kor-test: late/ { stacks = 1 }
+			/kor-test: end of blocked tasks/ { stacks = 0 }
+			booting { next }
+			stacks && /Call Trace:|task:.* state:|\+0x[0-9a-f]+\/0x[0-9a-f]+/ { next }
+			{ print }' "$file" "$file" || return
 	done
 }
 
-# reports_of FILE...: lines of consoles and kernel logs that fail a run.
+# without EXPRESSION-OPTION...: grep -v, for which nothing left is no failure.
+without() { grep -av "$@" || [ $? -eq 1 ]; }
+
+# reports_of FILE...: the first line of consoles and kernel logs that fails a run.
 reports_of() {
-	local allow=$run/allow.all
+	local allow=$run/allow.all found=$run/reports
 	cat "$run"/allow.[0-9] >"$allow" 2>/dev/null || true
-	since_init "$@" | grep -aE "$REPORTS" | grep -avE "$HARMLESS" |
-		if [ -s "$allow" ]; then grep -avEf "$allow"; else cat; fi | head -n 1 | cut -c1-200
+	since_init "$@" | { grep -aE "$REPORTS" || [ $? -eq 1 ]; } | without -E "$HARMLESS" |
+		if [ -s "$allow" ]; then without -Ef "$allow"; else cat; fi >"$found" 2>&1 ||
+		echo "cannot look for reports: see $found" >>"$found"
+	head -n 1 "$found" | cut -c1-200
 }
 
 # verdict: nothing when the run passed, else why it failed, in one line.
 verdict() {
 	local node report why=
-	report=$(reports_of "$run"/console.[0-9] "$run"/dmesg.[0-9]) || true
+	report=$(reports_of "$run"/console.[0-9] "$run"/dmesg.[0-9])
 	if [ -n "$report" ]; then
 		echo "kernel report: $report"
 		return

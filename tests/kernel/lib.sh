@@ -98,7 +98,11 @@ put() { printf '%s\n' "$2" >"$RUN/value.$1.$NODE"; }
 get_peer() { cat "$RUN/value.$1.$PEER"; }
 
 # allow_report REGEX: a kernel message that the scenario provokes and that must not fail it.
-allow_report() { printf '%s\n' "$1" >>"$RUN/allow.$NODE"; }
+# An empty expression would allow all.
+allow_report() {
+	[ -n "$1" ] || fail 'allow_report without an expression'
+	printf '%s\n' "$1" >>"$RUN/allow.$NODE"
+}
 
 # keep_stats: leave the LND's counters for the judge; after the traffic, before the module goes.
 keep_stats() { cat "$STATS" >"$RUN/stats.$NODE" || fail "no $STATS"; }
