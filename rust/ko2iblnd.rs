@@ -36,6 +36,9 @@ struct Module {
 
 impl kernel::Module for Module {
     fn init(_module: &'static ThisModule) -> Result<Self> {
+        // Before anything of theirs is called or looked into.
+        lnet::check_loaded_build()?;
+        rdma::check_loaded_stack()?;
         let room = rdma::Room::new()?;
         let lnd = lnd::Ko2iblnd::new()?;
         let files = KBox::pin_init(lnd::Files::new(lnd.clone()), GFP_KERNEL)?;

@@ -10,6 +10,7 @@
 #include <linux/types.h>
 #include <linux/wait.h>
 
+struct kobject;
 struct task_struct;
 
 /* An event that one thread waits for: signals add up to one. */
@@ -58,5 +59,20 @@ u64 kor_realtime_us(void);
 int kor_netwatch_register(void (*changed)(void *ctx), void *ctx);
 /* On return no call is running or will be made. Sleeps. */
 void kor_netwatch_unregister(void);
+
+/*
+ * A module that is loaded, or a part of the kernel with parameters, by its
+ * name; NULL if there is none. A reference to its kobject, which does not keep
+ * the module: only what we or our modules use is sure to stay.
+ */
+struct kobject *kor_loaded_find(const char *name);
+void kor_loaded_put(struct kobject *kobj);
+/* Not built with the kernel it is loaded in. False for a part of the kernel. */
+bool kor_loaded_out_of_tree(struct kobject *kobj);
+/*
+ * The first @len bytes, at most, of the module's section .note.gnu.build-id;
+ * how many there are, 0 if it has no such section. The module must stay. Sleeps.
+ */
+u32 kor_loaded_build_id_note(struct kobject *kobj, u8 *buf, u32 len);
 
 #endif /* _KO2IBLND_KERNEL_H */

@@ -225,6 +225,17 @@ u32 kor_lnet_dev_prio(struct device *dev, u32 dev_idx);
 void kor_page_read(struct page *page, u32 off, void *dst, u32 len);
 void kor_page_write(struct page *page, u32 off, const void *src, u32 len);
 
+/* ------------------------------------------------------ what we fit to */
+
+/* A module of LNet, and the build of it that we were built for. */
+struct kor_built_for {
+	const char	*module;
+	const char	*build_id;	/* GNU build-id, lower-case hex digits */
+};
+
+/* The @i-th of them, from 0, for as long as we are loaded; NULL at the end. */
+const struct kor_built_for *kor_lnet_built_for(u32 i);
+
 /* ----------------------------------------------------- module parameters */
 
 /*

@@ -10,6 +10,8 @@ pub(crate) type RawEvent = bindings::kor_event;
 pub(crate) type LlistNode = bindings::llist_node;
 /// `struct llist_head`.
 pub(crate) type LlistHead = bindings::llist_head;
+/// `struct kobject`.
+pub(crate) type Kobject = bindings::kobject;
 /// `struct task_struct`.
 pub(crate) type Task = bindings::task_struct;
 
@@ -26,6 +28,10 @@ pub(crate) use bindings::{
     kor_kthread_stop as kthread_stop,
     kor_llist_add as llist_add,
     kor_llist_take as llist_take,
+    kor_loaded_build_id_note as loaded_build_id_note,
+    kor_loaded_find as loaded_find,
+    kor_loaded_out_of_tree as loaded_out_of_tree,
+    kor_loaded_put as loaded_put,
     kor_monotonic_ns as monotonic_ns,
     kor_monotonic_secs as monotonic_secs,
     kor_netwatch_register as netwatch_register,

@@ -32,6 +32,8 @@ pub(crate) type Ctl = bindings::kor_ctl;
 pub(crate) type Params = bindings::kor_params;
 /// `struct kor_kiov`.
 pub(crate) type RawKiov = bindings::kor_kiov;
+/// `struct kor_built_for`.
+pub(crate) type BuiltFor = bindings::kor_built_for;
 /// `struct kor_inetdev`.
 pub(crate) type InetDev = bindings::kor_inetdev;
 
@@ -50,7 +52,8 @@ pub(crate) const NID_ANY: u64 = u64::MAX;
 pub(crate) const IFNAMSIZ: usize = bindings::KOR_IFNAMSIZ as usize;
 
 pub(crate) use bindings::{
-    kor_lnet_cpt_bind as cpt_bind, //
+    kor_lnet_built_for as built_for, //
+    kor_lnet_cpt_bind as cpt_bind,
     kor_lnet_cpt_node as cpt_node,
     kor_lnet_cpt_number as cpt_number,
     kor_lnet_cpt_of_node as cpt_of_node,

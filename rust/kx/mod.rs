@@ -5,10 +5,12 @@
 //! Each could go upstream as it stands; none knows RDMA or LNet. [`rdma`](crate::rdma) and the
 //! driver build on them.
 
+mod build_id;
 mod clock;
 pub(crate) mod errno;
 mod event;
 mod kthread;
+mod loaded;
 mod netwatch;
 mod nofs;
 mod ratelimit;
@@ -21,6 +23,7 @@ pub(crate) use crate::ffi::types::{
     Net,
     Node, //
 };
+pub(crate) use build_id::BuildId;
 pub(crate) use clock::{
     monotonic_ns,
     monotonic_secs,
@@ -32,6 +35,7 @@ pub(crate) use kthread::{
     Kthread,
     ShouldStop, //
 };
+pub(crate) use loaded::LoadedModule;
 pub(crate) use netwatch::NetWatch;
 pub(crate) use nofs::NofsScope;
 pub(crate) use ratelimit::RateLimit;

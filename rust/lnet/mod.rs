@@ -14,6 +14,7 @@
 //! with no lock of the driver held: LNet calls back into the driver from [`NiHandle::parse`],
 //! [`Message::finalize`] and [`Ni::notify_down`], on the same stack.
 
+mod build;
 mod cpt;
 mod iface;
 mod msg;
@@ -29,6 +30,7 @@ pub(crate) use crate::ffi::lnet::{
 };
 
 pub(crate) use self::{
+    build::check_loaded_build,
     cpt::{
         bind_to_cpt, //
         cpt_count,

@@ -24,6 +24,7 @@ mod device;
 mod dma;
 mod mr;
 mod qp;
+mod stack;
 mod wr;
 
 pub(crate) use crate::ffi::types::Net;
@@ -81,6 +82,7 @@ pub(crate) use qp::{
     Qp,
     QpCaps, //
 };
+pub(crate) use stack::check_loaded_stack;
 pub(crate) use wr::{
     RecvChain,
     SendChain,
