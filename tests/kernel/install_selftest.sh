@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # Shows that install-module puts ours before the C driver of one kernel and leaves other kernels
 # alone, that uninstall brings the C driver back, what is refused, and signing: by what modprobe
-# would load in a module tree made here. Runs in the root.
+# would load in a module tree made here. R5, R6: not beside another LNet or RDMA stack. Runs in the
+# root.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 scripts=$here/../../scripts
@@ -26,7 +27,21 @@ n=0
 # ours FILE RELEASE
 ours() {
 	module "$1" name=ko2iblnd 'author=The ko2iblnd-rs developers' \
-		"vermagic=$2 SMP preempt mod_unload " depends=lnet,ib_core
+		"vermagic=$2 SMP preempt mod_unload " depends=lnet,ib_core \
+		lnet_build_id=$LNET_ID libcfs_build_id=$LIBCFS_ID
+}
+
+LNET_ID=00112233445566778899aabbccddeeff00112233
+LIBCFS_ID=8899aabbccddeeff001122330011223344556677
+
+# neighbour NAME ID [FIELD=VALUE...]: a module installed for kernel A, with that build-id or none.
+neighbour() {
+	local file=$tmp/sys/lib/modules/$A/extra/$1.ko id=$2 name=$1
+	shift 2
+	module "$tmp/part.o" "name=$name" "$@"
+	mkdir -p "${file%/*}"
+	gcc -shared -nostdlib -Wl,--build-id="${id:+0x}${id:-none}" -o "$file" "$tmp/part.o"
+	depmod -b "$tmp/sys" -C "$tmp/sys/etc/depmod.d" $A
 }
 
 ok() { passed=$((passed + 1)); }
@@ -93,7 +108,9 @@ before=$(find "$tmp/sys" -type f -exec md5sum {} + | sort)
 echo 'a text' >"$tmp/text.ko"
 module "$tmp/other.ko" name=other
 module "$tmp/theirs.ko" name=ko2iblnd 'author=Somebody else'
-module "$tmp/standin.ko" name=ko2iblnd 'author=The ko2iblnd-rs developers' "vermagic=$A SMP " depends=lnet_standin,ib_core
+module "$tmp/standin.ko" name=ko2iblnd 'author=The ko2iblnd-rs developers' "vermagic=$A SMP " depends=lnet_standin,ib_core \
+	lnet_standin_build_id=$LNET_ID
+module "$tmp/silent.ko" name=ko2iblnd 'author=The ko2iblnd-rs developers' "vermagic=$A SMP " depends=lnet,ib_core
 touch "$tmp/empty.ko"
 refused "no $tmp/none.ko: run make" install "$tmp/kdir-$A" "$tmp/none.ko"
 refused 'not a kernel module' install "$tmp/kdir-$A" "$tmp/text.ko"
@@ -102,6 +119,7 @@ refused "the module 'other', not ko2iblnd" install "$tmp/kdir-$A" "$tmp/other.ko
 refused "another ko2iblnd, by 'Somebody else'" install "$tmp/kdir-$A" "$tmp/theirs.ko"
 refused "for kernel .*, KDIR for " install "$tmp/kdir-$A" "$tmp/$B.ko"
 refused 'LNet stand-in' install "$tmp/kdir-$A" "$tmp/standin.ko"
+refused 'does not say which LNet' install "$tmp/kdir-$A" "$tmp/silent.ko"
 refused 'not installed for kernel' uninstall "$tmp/kdir-$A"
 refused 'no kernel tree at KDIR=' install "$tmp/nowhere" "$tmp/$A.ko"
 refused 'no include/config/kernel.release' install "$tmp" "$tmp/$A.ko"
@@ -134,6 +152,42 @@ for INSTALL_MOD_PATH in '' /sysroot; do
 		"./etc/depmod.d/ko2iblnd-rs-$A.conf ./lib/modules/$A/updates/ko2iblnd-rs/ko2iblnd.ko "
 done
 INSTALL_MOD_PATH=$tmp/sys
+
+# R5: an LNet that is absent is warned of, another build is refused; only the same one will do.
+warned() { grep -c '^install-module: warning: .* is not installed for kernel' "$tmp/out" || true; }
+does install "$tmp/kdir-$A" "$tmp/$A.ko"
+same 'R5 warnings without LNet' "$(warned)" 2
+neighbour lnet $LNET_ID
+neighbour libcfs $LIBCFS_ID
+does install "$tmp/kdir-$A" "$tmp/$A.ko"
+same 'R5 warnings beside the right LNet' "$(cat "$tmp/out")" \
+	"$tmp/sys/lib/modules/$A/updates/ko2iblnd-rs/ko2iblnd.ko"
+xz "$tmp/sys/lib/modules/$A/extra/libcfs.ko"
+depmod -b "$tmp/sys" -C "$tmp/sys/etc/depmod.d" $A
+does install "$tmp/kdir-$A" "$tmp/$A.ko"
+same 'R5 warnings beside a packed libcfs' "$(warned)" 0
+does uninstall $A
+neighbour lnet ${LNET_ID%3}4
+refused "another build of lnet \(build-id ${LNET_ID:0:12}\) than .*/extra/lnet.ko" \
+	install "$tmp/kdir-$A" "$tmp/$A.ko"
+neighbour lnet ''
+refused 'lnet.ko has no GNU build-id' install "$tmp/kdir-$A" "$tmp/$A.ko"
+neighbour lnet $LNET_ID
+rm "$tmp/sys/lib/modules/$A/extra/libcfs.ko.xz"
+neighbour libcfs $LNET_ID
+refused 'another build of libcfs' install "$tmp/kdir-$A" "$tmp/$A.ko"
+DESTDIR=$tmp/pack5 does install "$tmp/kdir-$A" "$tmp/$A.ko"
+neighbour libcfs $LIBCFS_ID
+
+# R6: an RDMA stack that is not the kernel's own.
+for name in ib_core rdma_cm; do
+	neighbour $name $LNET_ID
+	refused "extra/$name.ko is of an external RDMA stack" install "$tmp/kdir-$A" "$tmp/$A.ko"
+	neighbour $name $LNET_ID intree=Y
+done
+same 'files after the refusals of R5 and R6' "$(find "$tmp/sys" -path '*ko2iblnd-rs*')" ''
+does install "$tmp/kdir-$A" "$tmp/$A.ko"
+does uninstall $A
 
 # Signing, by the program of a real tree.
 um=$("$scripts/build-kernel" --path um)
