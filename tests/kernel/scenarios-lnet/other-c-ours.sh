@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# timeout: 60
+# Real LNet: node 1 with the C driver, node 2 with our LND. Our LND beside other builds of LNet.
+
+# shellcheck source=tests/kernel/lnet-lib.sh
+. "$TREE/tests/kernel/lnet-lib.sh"
+# shellcheck source=tests/kernel/lnet-other.sh
+. "$TREE/tests/kernel/lnet-other.sh"
+
+lnet_other c ours
