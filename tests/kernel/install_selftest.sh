@@ -64,6 +64,8 @@ refused() {
 	local pattern=$1 status=0
 	shift
 	"$scripts/install-module" "$@" >"$tmp/out" 2>"$tmp/err" || status=$?
+	# For the test that looks whether any error line is forgotten.
+	[ -z "${KOR_SEEN:-}" ] || cat "$tmp/err" >>"$KOR_SEEN"
 	if [ $status -ne 0 ] && [ "$(wc -l <"$tmp/err")" -eq 1 ] && grep -qE "^install-module: error: .*$pattern" "$tmp/err"; then
 		ok
 	else
