@@ -12,6 +12,25 @@ KOR_CACHE=${KOR_CACHE:-/var/cache/ko2iblnd-rs}
 KOR_JOBS=${KOR_JOBS:-$(nproc)}
 export KOR_CACHE KOR_JOBS
 
+# all_series: what SERIES may be, the default first.
+all_series() { awk '!/^#/ && NF { print $1 }' "$KOR_SCRIPTS/kernels"; }
+default_series() { all_series | head -n 1; }
+
+# read_series: sets SERIES, where it is not set (in a root, to that root's), and SUITE, ARCHIVE and KNOWN of its line.
+read_series() {
+	[ -n "${SERIES:-}" ] || ! in_kor_root || SERIES=$(. /etc/kor-root; echo "$SERIES")
+	SERIES=${SERIES:-default}
+	[ "$SERIES" != default ] || SERIES=$(default_series)
+	# shellcheck disable=SC2034 # for those who source this
+	read -r SUITE ARCHIVE KNOWN < <(awk -v series="$SERIES" \
+		'$1 == series { print $2, $3, $4 }' "$KOR_SCRIPTS/kernels") ||
+		die "SERIES=$SERIES is not in scripts/kernels, which has: $(all_series | xargs)"
+	export SERIES
+}
+
+# series_name NAME: NAME for the default series, NAME-SERIES for another.
+series_name() { [ "$SERIES" = "$(default_series)" ] && echo "$1" || echo "$1-$SERIES"; }
+
 # say MESSAGE: one progress line; standard output is kept for results (paths).
 say() { printf '%s\n' "$*" >&2; }
 
@@ -105,10 +124,21 @@ need_space() {
 		die "$KOR_CACHE has $free GiB free, $gib GiB are needed: set KOR_CACHE elsewhere"
 }
 
-# root_dir: where the Debian root of this version of the recipe is (or will be).
+# base_dir: where the Debian root of the series' suite is, without a kernel (or will be).
+base_dir() {
+	printf '%s/base-%s-%s\n' "$KOR_CACHE" "$SUITE" "$(
+		hash_of "$KOR_SCRIPTS"/root/{packages,"packages.$SUITE",recipe})"
+}
+
+# root_dir: where the Debian root of the series is (or will be).
 root_dir() {
-	printf '%s/root-%s\n' "$KOR_CACHE" \
-		"$(hash_of "$KOR_SCRIPTS/root/packages" "$KOR_SCRIPTS/root/recipe")"
+	printf '%s/root-%s-%s\n' "$KOR_CACHE" "$SERIES" "$( (
+		basename "$(base_dir)"
+		echo "$SERIES $SUITE $ARCHIVE"
+		hash_of "$KOR_SCRIPTS/root/series"
+	) | sha256sum | cut -c1-12)"
 }
 
 in_kor_root() { [ -e /etc/kor-root ]; }
+
+read_series

@@ -3,8 +3,10 @@
 # The host's half of the scenario runner: networks, nodes, verdicts. Sourced by run.
 # shellcheck disable=SC2154 # variables of run
 
-ko=${ko:-$tree/build/$kernel}
-run_base=${run_base:-$tree/build/run/$kernel}
+# Each series of kernels has its own modules and results.
+build_name=$(. "$tree/scripts/lib.sh"; series_name "$kernel")
+ko=${ko:-$tree/build/$build_name}
+run_base=${run_base:-$tree/build/run/$build_name}
 
 # Anything of this on a console fails the run, whatever the scenario says.
 REPORTS='BUG:|WARNING:|Oops|KASAN:|UBSAN|ODEBUG|DMA-API:|refcount_t:|general protection'
