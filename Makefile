@@ -5,7 +5,7 @@
 KDIR ?= /lib/modules/$(shell uname -r)/build
 KOR_CACHE ?= /var/cache/ko2iblnd-rs
 KERNEL ?= um
-export KOR_CACHE
+export KOR_CACHE SERIES
 
 # Kbuild takes neither spaces nor colons in a path, and a shell trips over the rest.
 kor-forbidden := : ; ' " ` $$ & | < > ( ) * ? \ %
@@ -26,8 +26,9 @@ all: modules
 
 include scripts/kdir.mk
 
-# A tree in the cache was made by the compilers of the root: use them.
+# A tree in the cache was made by the compilers of its series' root: use them.
 in-root := $(if $(filter $(abspath $(KOR_CACHE))/%,$(KDIR)),\
+	SERIES=$(or $(shell cat $(KDIR)/.kor-series 2>/dev/null),$(SERIES)) \
 	KDIR=$(KDIR) LNET=$(LNET) KOR_BIND=$(dir $(OUT)) scripts/in-root)
 
 # $(call kbuild,SOURCE,OUTPUT,TARGET,ARGUMENTS)
@@ -113,6 +114,9 @@ test:
 test-fast:
 	@scripts/test fast
 
+test-kernels:
+	@scripts/test-kernels
+
 test-lnet:
 	@$(if $(LNET),scripts/test-lnet $(LNET),$(error test-lnet needs LNET=<built Lustre tree>: scripts/build-lnet makes one))
 
@@ -142,6 +146,7 @@ help:
 #: make demo               two User-mode Linux nodes exchange LNet messages over RDMA
 #: make demo KERNEL=stock  the same on Debian's own kernel under QEMU
 #: make test               all tests; make test-fast: those for every few minutes
+#: make test-kernels       build and smoke-test on each kernel of scripts/kernels
 #: make test-lnet LNET=TREE  with real LNet, on the kernel that the tree was built for
 #:
 #: make prove              the long proofs of the protocol engine, with their figures
@@ -151,8 +156,9 @@ help:
 #: make clippy             clippy over the module
 #: make clean              remove build/ (the cache stays: KOR_CACHE, $(KOR_CACHE))
 #:
+#: SERIES=7.2 with demo and test: another line of scripts/kernels than the first.
 #: V=1 shows commands; KOR_JOBS is the number of parallel jobs.
 #: Documentation/testing.md says more.
 
-.PHONY: all modules standin evil put install uninstall clippy demo test test-fast test-lnet prove fuzz um-kernel clean help \
+.PHONY: all modules standin evil put install uninstall clippy demo test test-fast test-kernels test-lnet prove fuzz um-kernel clean help \
 	check-kdir check-lnet

@@ -38,6 +38,7 @@ for arg; do case $arg in OUT=*) out=${arg#OUT=} ;; esac; done
 case ${STUB_MAKE:-} in
 fail) echo 'stub.c:1: error: as asked for' >&2; exit 2 ;;
 nothing) exit 0 ;;
+warn) echo 'stub.c:1: warning: as asked for' >&2 ;;
 esac
 echo new >"$out/ko2iblnd.ko"
 END
@@ -416,8 +417,94 @@ leaks() {
 	check 'leaks: no kmemleak' fails
 }
 
+# --- scripts/test-kernels, .ci/run --------------------------------------------------------------
+
+# A copy with a table of three series, whose scenarios pass.
+kernels_copy() {
+	fresh_copy
+	printf '%s\n' '# a table' '1.2 suite suite -' '1.1 suite suite -' 'testing moving moving 1.3-known' \
+		>"$copy/scripts/kernels"
+	stub "$copy/scripts/setup-root" <<'END'
+[ "$SERIES" != "${STUB_GONE:-}" ] || exit 3
+mkdir -p "$KOR_CACHE/root-$SERIES/etc"
+echo "KVER=${STUB_RELEASE:-1.3-known}" >"$KOR_CACHE/root-$SERIES/etc/kor-root"
+echo "$KOR_CACHE/root-$SERIES"
+END
+	stub "$copy/tests/kernel/run" <<END
+cat "$copy/build/kernels/\$SERIES/ko2iblnd.ko" >>"$box/tested"
+for name in boot ping demo; do
+	[ \$name != "\${STUB_FAILS:-}" ] || { echo "FAIL \$name: as asked for"; continue; }
+	echo "PASS \$name"
+done
+exit \${STUB_RUN:-0}
+END
+}
+
+test_kernels() {
+	kernels_copy
+	try "$copy/scripts/test-kernels"
+	check 'kernels: all pass' passes
+	check 'kernels: all are counted' last_line '^12 passed, 0 failed$'
+	check 'kernels: the modules just built are tested' tested $'new\nnew\nnew'
+	try "$copy/scripts/test-kernels" --others
+	check 'kernels: the others' last_line '^8 passed, 0 failed$'
+	for what in STUB_FAILS=ping STUB_RUN=1; do
+		kernels_copy
+		try env $what "$copy/scripts/test-kernels" 1.1
+		check "kernels: $what" fails
+		check "kernels: $what: counted" last_line '^[34] passed, 1 failed$'
+	done
+	for what in STUB_MAKE=fail STUB_MAKE=nothing STUB_MAKE=warn STUB_KERNEL=1; do
+		kernels_copy
+		mkdir -p "$copy/build/kernels/1.1"
+		echo old >"$copy/build/kernels/1.1/ko2iblnd.ko"
+		try env $what "$copy/scripts/test-kernels" 1.1
+		check "kernels: $what" fails
+		check "kernels: $what: counted" last_line '^0 passed, 1 failed$'
+		check "kernels: $what: not tested" not_tested
+	done
+	kernels_copy
+	try env STUB_GONE=1.1 "$copy/scripts/test-kernels"
+	check 'kernels: a series has left' passes
+	check 'kernels: a series has left: a line' says '^GONE 1[.]1: '
+	check 'kernels: a series has left: the others go on' last_line '^8 passed, 0 failed$'
+	try env STUB_FAILS=ping "$copy/scripts/test-kernels" testing
+	check 'kernels: the release known good fails' fails
+	try env STUB_FAILS=ping STUB_RELEASE=1.4 "$copy/scripts/test-kernels" testing
+	check 'kernels: another release fails: no failure' passes
+	check 'kernels: another release fails: a line' says '^WARN testing: .* it is 1[.]4, '
+	check 'kernels: another release fails: what passed counts' last_line '^3 passed, 0 failed$'
+	try env KOR_DEADLINE="$(date +%s)" "$copy/scripts/test-kernels" 1.1 testing
+	check 'kernels: no time is left' passes
+	check 'kernels: no time is left: a line' says '^SKIP 1[.]1: '
+	check 'kernels: no time is left: nothing is counted' last_line '^0 passed, 0 failed$'
+}
+
+ci_run() {
+	fresh_copy
+	mkdir -p "$copy/.ci"
+	cp "$tree/.ci/run" "$copy/.ci"
+	stub "$box/bin/make" <<<'[ -n "${STUB_CRASH:-}" ] || echo "5 passed, ${STUB_BAD:-0} failed"
+		exit $((${STUB_BAD:-0} + ${STUB_CRASH:-0}))'
+	stub "$copy/scripts/test-kernels" <<<'echo "3 passed, 0 failed"; exit ${STUB_KERNELS:-0}'
+	try "$copy/.ci/run"
+	check 'ci: passes' passes
+	check 'ci: the sum' last_line '^8 passed, 0 failed$'
+	check 'ci: one line of totals' [ "$(grep -c ' passed, ' "$box/log")" -eq 1 ]
+	try env STUB_BAD=2 "$copy/.ci/run"
+	check 'ci: a test fails' fails
+	check 'ci: a test fails: the sum' last_line '^8 passed, 2 failed$'
+	try env STUB_CRASH=2 "$copy/.ci/run"
+	check 'ci: the tests crash' fails
+	check 'ci: the tests crash: the sum' last_line '^3 passed, 1 failed$'
+	try env STUB_KERNELS=1 "$copy/.ci/run"
+	check 'ci: test-kernels fails and counts nothing' fails
+	check 'ci: test-kernels fails and counts nothing: the sum' last_line '^8 passed, 1 failed$'
+}
+
 parts=(suites_pass build_fails demo_build_fails test_lnet_build_fails tool_fails no_end
-	killed selftest_fails style prove_pages reports leaks)
+	killed selftest_fails style prove_pages reports leaks
+	test_kernels ci_run)
 for part in "${parts[@]}"; do
 	"$part"
 done
