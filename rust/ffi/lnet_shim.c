@@ -17,6 +17,8 @@
 #include <linux/uio.h>
 #include <net/netlink.h>
 
+#include <linux/libcfs/libcfs.h>
+#include <linux/libcfs/libcfs_fail.h>
 #include <linux/lnet/lib-lnet.h>
 #include <linux/lnet/lnet_rdma.h>
 
