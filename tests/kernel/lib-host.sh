@@ -87,7 +87,7 @@ node_script() {
 		printf '#!/bin/bash\n'
 		printf 'export %s=%q\n' NODE "$node" NODES "$nodes" RUN "$run" KO "$ko" \
 			KERNEL "$kernel" SCENARIO "$file_of_scenario" LNET "$lnet" \
-			TREE "$tree" TIMEOUT "$limit" KOR_LNET2 "${KOR_LNET2:-}"
+			TREE "$tree" KDIR "$kdir" TIMEOUT "$limit" KOR_LNET2 "${KOR_LNET2:-}"
 		printf 'exec /bin/bash %q\n' "$here/guest-init.sh"
 	} >"$file"
 	chmod +x "$file"

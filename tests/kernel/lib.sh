@@ -3,8 +3,8 @@
 # What a scenario can use. Sourced in each of the two nodes before the scenario's file.
 #
 # NODE (1 or 2, or 3 where a third one is on a link), RUN (directory shared by all nodes and the
-# host), KO (the modules), KERNEL (um, um-debug or stock) and LNET (real LNet's tree or empty) are
-# set; the network and rxe0 are up. A scenario passes when all nodes reach its end.
+# host), KO (the modules), KDIR (the kernel's tree), KERNEL (um, um-debug or stock) and LNET (real
+# LNet's tree or empty) are set; the network and rxe0 are up. A scenario passes when all nodes reach its end.
 
 [ "$NODE" -eq 1 ] && PEER=2 || PEER=$((NODE == 2 ? 1 : 2))
 MY_IP=10.98.0.$NODE
