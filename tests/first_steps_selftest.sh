@@ -273,6 +273,8 @@ test_usage() {
 	refused "no option '--what'; see in-root" "$tree/scripts/in-root" --what
 	refused "no suite 'what'; see test" "$tree/scripts/test" what
 	refused "no kernel 'what'; see demo" "$tree/scripts/demo" what
+	refused "no option '--what'; see test-kernels" "$tree/scripts/test-kernels" --what
+	refused 'SERIES=1.2 is not in scripts/kernels, which has: 7' env SERIES=1.2 "$tree/scripts/demo"
 }
 
 test_run() {
@@ -307,6 +309,7 @@ test_demo() {
 	ends 'the demo failed, see above' env PATH="$tmp/bin:$PATH" "$dir/scripts/demo"
 	bare_path
 	refused 'no make: install the package make' env PATH="$tmp/path" "$dir/scripts/demo"
+	refused 'no make: install the package make' env PATH="$tmp/path" "$dir/scripts/test-kernels"
 }
 
 test_scenarios() {
@@ -450,7 +453,7 @@ test_install() {
 # A tree of the real cache: its root is not touched, whatever is installed with it.
 test_cached_root() {
 	local work=$source_tree/build/first-steps kdir root kver module
-	unset KOR_CACHE
+	unset KOR_CACHE SERIES
 	kdir=$("$source_tree/scripts/build-kernel" --path um)
 	root=$("$source_tree/scripts/setup-root" --path)
 	kver=$(cat "$kdir/include/config/kernel.release")
@@ -468,6 +471,8 @@ test_cached_root() {
 	[ -z "$(find "$root/usr/lib/modules" "$root/etc/depmod.d" -newer "$work/stamp")" ] || bad 'the cached root was changed'
 	unset INSTALL_MOD_PATH
 	refused "of the tests' cache" "$source_tree/scripts/install-module" install "$kdir" "$work/x.ko"
+	refused 'this is the root of .*: leave it for SERIES=7.2' \
+		"$source_tree/scripts/in-root" env SERIES=7.2 "$source_tree/scripts/in-root" true
 	rm -rf "$work"
 	export KOR_CACHE=$tmp/cache
 }
@@ -481,7 +486,7 @@ for name in check_kdir makefile spaces not_root lib usage run demo scenarios set
 	"test_$name"
 done
 if unseen=$(env -u KOR_CACHE "$source_tree/scripts/in-root" python3 "$here/error_lines.py" \
-	"$source_tree/Makefile" "$source_tree"/scripts/{lib.sh,setup-root,build-kernel,in-root,demo,test} \
+	"$source_tree/Makefile" "$source_tree"/scripts/{lib.sh,setup-root,build-kernel,in-root,demo,test,test-kernels} \
 	"$source_tree"/scripts/{check-kdir,debian-rust-kdir,install-module} "$source_tree/tests/kernel/run" \
 	<"$tmp/seen"); then ok; else bad "$unseen"; fi
 echo "$passed passed, $failed failed"
