@@ -66,9 +66,10 @@ END
 	stub "$box/bin/python3" <<<'exec bash "$@"'
 }
 
-# selftests: those of the judge suite.
+# selftests: those that the judge suite starts.
 selftests() {
-	find "$tree/tests" -name '*selftest.*' -not -path '*/scenarios/*' | sed "s,^$tree,$copy,"
+	sed -n '/^judge_suite/,/^}/s,.*"$tests/\([^"]*selftest[^"]*\)".*,\1,p' "$tree/scripts/test" |
+		sed "s,^,$copy/tests/,"
 }
 
 # check WHAT CONDITION...
@@ -214,6 +215,11 @@ killed() {
 selftest_fails() {
 	local file name count
 	count=$(selftests | wc -l)
+	# Each is started by the suite, or by another self-test.
+	while read -r file; do
+		check "judge: $file is run" grep -qrF --include='test' --include='*selftest.*' \
+			--exclude="$file" "/$file" "$tree/scripts/test" "$tree/tests"
+	done < <(find "$tree/tests" -name '*selftest.*' -not -path '*/scenarios/*' -printf '%f\n')
 	while read -r file; do
 		name=$(basename "$file")
 		fresh_copy
