@@ -14,7 +14,7 @@ const FIELD_SIZE: usize = 4;
 
 /// How a byte enters the sum.
 ///
-/// The reference adds a C plain `char`: on x86 kernels before 6.2 that is signed, everywhere else
+/// The C driver adds a C plain `char`: on x86 kernels before 6.2 that is signed, everywhere else
 /// it is unsigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ByteSign {

@@ -76,9 +76,9 @@ pub enum ParseError {
         /// Length that the message states.
         nob: u32,
     },
-    /// The sum of the fragment lengths does not fit 32 bits. Not checked by the reference.
+    /// The sum of the fragment lengths does not fit 32 bits. Not checked by the C driver.
     FragSumOverflow,
-    /// An IMMEDIATE that is shorter than the payload it states. The reference finds this later,
+    /// An IMMEDIATE that is shorter than the payload it states. The C driver finds this later,
     /// if at all.
     PayloadTruncated {
         /// Payload length in the LNet header.

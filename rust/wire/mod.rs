@@ -2,14 +2,14 @@
 
 //! The o2iblnd wire protocol: message formats, both byte orders, versions 1 and 2.
 //!
-//! The formats are those of protocol.md, whose sections are cited as "section N" throughout. This
-//! room is pure: no `unsafe`, no allocation, no kernel interface and no panic that input can
-//! reach. The same files are compiled into the module and into the host tests.
+//! The formats are those of Documentation/protocol.md, whose sections are cited as "section N"
+//! throughout. This room is pure: no `unsafe`, no allocation, no kernel interface and no panic
+//! that input can reach. The same files are compiled into the module and into the host tests.
 //!
 //! # Reading
 //!
 //! [`Message::parse`] makes the checks of section 9.1 in the order of section 9.1 and then those
-//! that the reference leaves out but that need nothing but the message itself. What it returns is
+//! that the C driver leaves out but that need nothing but the message itself. What it returns is
 //! legal in form: every length fits, every fragment can be read. Payload and fragments stay in the
 //! receive buffer and are borrowed; everything else is copied out and in native order. A
 //! descriptor that must be remembered without the borrow is kept as a [`DescLoc`].

@@ -308,7 +308,7 @@ impl<'a> Message<'a> {
     /// # Errors
     ///
     /// The first of the checks of section 9.1 that fails, in the order of section 9.1; then
-    /// [`ParseError::FragSumOverflow`] and [`ParseError::PayloadTruncated`], which the reference
+    /// [`ParseError::FragSumOverflow`] and [`ParseError::PayloadTruncated`], which the C driver
     /// does not check here. Every error is a protocol error of the peer.
     pub fn parse(buf: &'a [u8]) -> Result<Self, ParseError> {
         let len = buf.len();

@@ -65,7 +65,7 @@ impl Nid {
     /// The hash that decides connection races in releases 2.16 and later (section 14.7), as
     /// computed on this machine: the node whose hash is *lower* gives way.
     ///
-    /// The reference XORs the address word as stored (big-endian) but read as a native integer,
+    /// The C driver XORs the address word as stored (big-endian) but read as a native integer,
     /// so machines of different byte order disagree. Releases up to 2.15 compare the identifiers
     /// as numbers instead, which is this type's [`Ord`].
     pub const fn race_hash(self) -> u32 {

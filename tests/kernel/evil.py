@@ -6,8 +6,7 @@ usage: evil.py SRC_IP DST_IP [--depth N] [--asked DIR]    (where kor_evil.ko is 
 
 SRC_IP is an address of this node on which no LND listens; DST_IP is the node under test, whose
 queue depth is N (default 8). Prints one line a case and a total; exits 0 when every case ended as
-the specification says (protocol.md 9, 14.2 to 14.5, and what design.md adds before LNet sees a
-message).
+protocol.md says (sections 9 and 14.2 to 14.5).
 
 With --asked, bad answers are tried too: for each, a file DIR/go.K is made, then the node under test
 must send to SRC_IP and leave the outcome, "0" or the error, in DIR/went.K.

@@ -8,7 +8,7 @@ SRC_IP is an address of this node on which no LND listens; DST_IP is the node un
 connects, offering 256 fragments, and pings the node. Then it makes the file DIR/asked: the node
 under test must ping SRC_IP, and is answered as such a peer does it, until DIR/over is there: a
 request for 257 fragments is refused with 256, the next must ask for no more. Exits 0 when all went
-as the specification says (protocol.md 14.2 to 14.5).
+as protocol.md says (sections 14.2 to 14.5).
 """
 import argparse
 import os

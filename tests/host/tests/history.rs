@@ -80,6 +80,26 @@ fn every_entry_has_a_test_or_a_reason() {
     }
 }
 
+/// The entries are those of the catalogue: those with a heading, and the defects that are listed.
+#[test]
+fn the_entries_are_those_of_the_catalogue() {
+    let catalogue = root().join("../../../Documentation/bug-catalogue.md");
+    let catalogue = std::fs::read_to_string(catalogue).unwrap();
+    let heads: Vec<_> = catalogue
+        .lines()
+        .filter_map(|line| line.strip_prefix("### ").or(line.strip_prefix("- **")))
+        .collect();
+    let known: BTreeSet<_> = entries().into_iter().flat_map(|entry| entry.ids).collect();
+    assert!(heads.len() > 60);
+    for head in heads {
+        let first = head.split([' ', ',', '*']).next().unwrap();
+        assert!(known.contains(first), "{first}");
+    }
+    for id in known {
+        assert!(catalogue.contains(&id), "{id}");
+    }
+}
+
 /// The page has a line for each entry, and names the tests that there are.
 #[test]
 fn the_page_is_up_to_date() {

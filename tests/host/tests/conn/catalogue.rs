@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Entries of the bug catalogue (spec/known-bugs.md) that touch a connection.
+//! Entries of the bug catalogue (bug-catalogue.md) that touch a connection.
 
 use crate::common::*;
 use ko2iblnd_host::proto::conn::{Action, Delivery, OutBody, Post, Role, WcStatus};

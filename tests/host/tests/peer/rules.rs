@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The rules of the bug catalogue (known-bugs.md) that touch connecting, one test per id.
+//! The rules of the bug catalogue (bug-catalogue.md) that touch connecting, one test per id.
 
 use super::common::*;
 use ko2iblnd_host::proto::{
