@@ -69,7 +69,12 @@ check-lnet:
 	@$(foreach f,config.h Module.symvers,$(if $(LNET),$(if $(wildcard $(LNET)/$f),,\
 		$(error LNET=$(LNET) has no $f: it must be a built Lustre tree$(comma) configured and made for this kernel))))
 
-modules: check-kdir check-lnet
+# The builds of LNet's modules that the module is for: Kbuild asks again, in the build.
+check-builds: check-lnet
+	@$(if $(LNET),$(call die-if,$(subst build-id: error: ,,$(shell \
+		$(in-root) scripts/build-id --header $(LNET) 2>&1 >/dev/null))))
+
+modules: check-kdir check-builds
 	@mkdir -p $(OUT)/ko2iblnd
 	@$(call kbuild,$(CURDIR),$(OUT)/ko2iblnd,modules,$(knobs) KBUILD_EXTRA_SYMBOLS="$(ko-symvers)")
 	@cp $(OUT)/ko2iblnd/ko2iblnd.ko $(OUT)/ko2iblnd.ko
@@ -161,4 +166,4 @@ help:
 #: Documentation/testing.md says more.
 
 .PHONY: all modules standin evil put install uninstall clippy demo test test-fast test-kernels test-lnet prove fuzz um-kernel clean help \
-	check-kdir check-lnet
+	check-kdir check-lnet check-builds

@@ -107,6 +107,7 @@ kernel_tree() {
 	cat >"$kdir/.config" <<-END
 		CONFIG_MODULES=y
 		CONFIG_RUST=y
+		CONFIG_KALLSYMS=y
 		CONFIG_INFINIBAND_ADDR_TRANS=y
 		CONFIG_OBJTOOL=y
 		CONFIG_CC_VERSION_TEXT="kernel-gcc (Debian 14.2.0-19) 14.2.0"
@@ -170,6 +171,7 @@ test_check_kdir() {
 	configured /MODULES=/d CONFIG_MODULES
 	configured /RUST=/d 'without Rust'
 	configured '$aCONFIG_MODVERSIONS=y' CONFIG_MODVERSIONS
+	configured /KALLSYMS=/d CONFIG_KALLSYMS
 	configured /ADDR_TRANS/d CONFIG_INFINIBAND_ADDR_TRANS
 	configured 's/kernel-gcc/other-gcc/' 'no other-gcc in PATH'
 	configured 's/1\.85\.1/1.86.0/' 'were built by rustc 1.85.1 .*, its kernel by rustc 1.86.0'
@@ -223,6 +225,8 @@ test_makefile() {
 	refused 'has no config.h' mk KDIR="$kdir" LNET="$lnet" check-lnet
 	touch "$lnet/config.h"
 	refused 'has no Module.symvers' mk KDIR="$kdir" LNET="$lnet" check-lnet
+	touch "$lnet/Module.symvers"
+	refused 'has no lnet.ko' mk KDIR="$kdir" LNET="$lnet"
 	refused 'install needs LNET=' mk KDIR="$kdir" install
 	refused 'test-lnet needs LNET=' mk test-lnet
 	refused 'no kernel tree at KDIR=.*: scripts/build-kernel makes' mk KDIR="$KOR_CACHE/nothing"
