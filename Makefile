@@ -123,7 +123,7 @@ test-kernels:
 	@scripts/test-kernels
 
 test-lnet:
-	@$(if $(LNET),scripts/test-lnet $(LNET),$(error test-lnet needs LNET=<built Lustre tree>$(comma) see Documentation/testing.md))
+	@$(if $(LNET),scripts/test-lnet '$(LNET)',$(error test-lnet needs LNET=<built Lustre tree>$(comma) see Documentation/testing.md))
 
 prove:
 	@scripts/prove
