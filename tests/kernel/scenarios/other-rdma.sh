@@ -35,7 +35,8 @@ run refused_with "the ib_core that is loaded is not the kernel's"
 unload_rdma
 ok 'an external ib_core is refused'
 
-run modprobe -a ib_core iw_cm ib_cm
+# insmod does not look for what it needs.
+run modprobe -a iw_cm ib_cm configfs
 run insmod "$rdma_cm"
 run refused_with "the rdma_cm that is loaded is not the kernel's"
 unload_rdma
