@@ -12,7 +12,6 @@ conf=/etc/ko2iblnd-rs/lnet.conf
 kdirs=/var/lib/ko2iblnd-rs/kdir
 headers=/lib/modules/$kernel/build
 # In lnet.conf, in place of a tree: build against the stand-in that the tests use.
-# shellcheck disable=SC2034 # used by those that source this
 standin_word=standin-for-tests-only
 
 # refuse MESSAGE: DKMS keeps what its scripts print in a log and shows only the log's name. The
@@ -33,12 +32,18 @@ lnet_entry() {
 	local pattern tree rest
 	while read -r pattern tree rest; do
 		case $pattern in '' | '#'*) continue ;; esac
-		[ -n "$tree" ] && [ -z "$rest" ] ||
+		{ [ -n "$tree" ] && [ -z "$rest" ]; } ||
 			refuse "$conf: a line is not 'KERNEL-PATTERN TREE': $pattern $tree $rest"
 		# shellcheck disable=SC2254 # it is a pattern
-		case $kernel in $pattern) printf '%s\n' "${tree//%k/$kernel}"; return ;; esac
+		case $kernel in $pattern) ;; *) continue ;; esac
+		case $tree in
+		"$standin_word") echo "$tree" ;;
+		/*) realpath -m -- "${tree//%k/$kernel}" ;;
+		*) refuse "$conf: $tree is no absolute path" ;;
+		esac
+		return
 	done <"$conf"
-	refuse "$conf names no LNet tree for it: make one with build-lnet, add a line, then run" \
+	refuse "$conf names no LNet tree for it: build LNet for it, add a line, then run" \
 		"'dkms autoinstall -k $kernel'"
 }
 
