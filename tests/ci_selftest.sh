@@ -5,8 +5,7 @@
 #
 # usage: ci_selftest.sh [TREE]     test the scripts of that tree, in place of this one
 set -euo pipefail
-# shellcheck disable=SC2016 # the stubs expand their own
-tree=$(realpath "${1:-$(dirname "$0")/..}")
+from=$(realpath "${1:-$(dirname "$0")/..}")
 box=$(mktemp -d)
 trap 'rm -rf "$box"' EXIT
 copy=$box/tree
@@ -23,8 +22,8 @@ stub() {
 fresh_copy() {
 	rm -rf "${box:?}"/*
 	mkdir -p "$copy/tests/host" "$copy/Documentation" "$box/cache"
-	cp -r "$tree/scripts" "$copy"
-	cp -r "$tree/tests/kernel" "$copy/tests"
+	cp -r "$from/scripts" "$copy"
+	cp -r "$from/tests/kernel" "$copy/tests"
 	stub "$copy/scripts/setup-root" <<<'echo /'
 	stub "$copy/scripts/in-root" <<<'[ "$1" != -n ] || shift; exec "$@"'
 	stub "$copy/scripts/build-kernel" <<<"[ -z \"\${STUB_KERNEL:-}\" ] || exit 1; echo $box/kernel"
@@ -68,7 +67,7 @@ END
 
 # selftests: those that the judge suite starts.
 selftests() {
-	sed -n '/^judge_suite/,/^}/s,.*"$tests/\([^"]*selftest[^"]*\)".*,\1,p' "$tree/scripts/test" |
+	sed -n '/^judge_suite/,/^}/s,.*"$tests/\([^"]*selftest[^"]*\)".*,\1,p' "$from/scripts/test" |
 		sed "s,^,$copy/tests/,"
 }
 
@@ -218,8 +217,8 @@ selftest_fails() {
 	# Each is started by the suite, or by another self-test.
 	while read -r file; do
 		check "judge: $file is run" grep -qrF --include='test' --include='*selftest.*' \
-			--exclude="$file" "/$file" "$tree/scripts/test" "$tree/tests"
-	done < <(find "$tree/tests" -name '*selftest.*' -not -path '*/scenarios/*' -printf '%f\n')
+			--exclude="$file" "/$file" "$from/scripts/test" "$from/tests"
+	done < <(find "$from/tests" -name '*selftest.*' -not -path '*/scenarios/*' -printf '%f\n')
 	while read -r file; do
 		name=$(basename "$file")
 		fresh_copy
@@ -239,7 +238,7 @@ selftest_fails() {
 style_copy() {
 	local tool
 	fresh_copy
-	cp "$tree/scripts/check-style" "$copy/scripts"
+	cp "$from/scripts/check-style" "$copy/scripts"
 	mkdir -p "$box/kernel/scripts" "$copy/rust"
 	touch "$box/kernel/scripts/checkpatch.pl" "$copy/rust/a.rs" "$copy/rust/a.c"
 	for tool in git rustfmt cargo make perl shellcheck; do
@@ -279,6 +278,9 @@ style() {
 	style_fails 'perl crashes' checkpatch 'STUB_TOOL=perl fails'
 	style_fails 'checkpatch finds something' checkpatch 'STUB_TOOL=perl speaks'
 	style_fails 'no kernel for checkpatch' checkpatch STUB_KERNEL=1
+	style_fails 'shellcheck crashes' shellcheck 'STUB_TOOL=shellcheck fails'
+	style_fails 'shellcheck finds something' shellcheck 'STUB_TOOL=shellcheck speaks'
+	style_fails 'git fails (shellcheck)' shellcheck 'STUB_TOOL=git fails'
 	style_fails 'git fails (rustfmt)' rustfmt 'STUB_TOOL=git fails'
 	style_fails 'git fails (checkpatch)' checkpatch 'STUB_TOOL=git fails'
 	style_fails 'git names no file' rustfmt 'STUB_TOOL=git names nothing'
@@ -489,7 +491,7 @@ test_kernels() {
 ci_run() {
 	fresh_copy
 	mkdir -p "$copy/.ci"
-	cp "$tree/.ci/run" "$copy/.ci"
+	cp "$from/.ci/run" "$copy/.ci"
 	stub "$box/bin/make" <<<'[ -n "${STUB_CRASH:-}" ] || echo "5 passed, ${STUB_BAD:-0} failed"
 		exit $((${STUB_BAD:-0} + ${STUB_CRASH:-0}))'
 	stub "$copy/scripts/test-kernels" <<<'echo "3 passed, 0 failed"; exit ${STUB_KERNELS:-0}'

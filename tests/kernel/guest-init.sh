@@ -17,7 +17,6 @@ mount_all() {
 	# Not by busybox: it starts itself from /proc/self/exe.
 	mount -t proc proc /proc
 	# The kernel has mounted /dev. What the shell has built in is not started.
-	# shellcheck disable=SC2016
 	/bin/busybox sh -c '
 		alias mount="busybox mount"
 		mount -t sysfs sysfs /sys

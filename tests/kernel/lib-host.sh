@@ -333,7 +333,7 @@ run_scenario() {
 	links=$(sed -n 's/^# links: *//p' "$file_of_scenario" | head -n 1)
 	[ -z "$legs" ] || links='1-2 1-2'
 	links=${links:-1-2}
-	nodes=${wanted_nodes:-$(tr ' -' '\n\n' <<<"$links" | sort -n | tail -n 1)}
+	nodes=${wanted_nodes:-$(tr ' -' '\n' <<<"$links" | sort -n | tail -n 1)}
 	limit=${timeout:-$(scenario_timeout "$file_of_scenario")}
 	rm -rf "$run"
 	mkdir -p "$run"

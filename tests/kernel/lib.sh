@@ -9,7 +9,9 @@
 [ "$NODE" -eq 1 ] && PEER=2 || PEER=$((NODE == 2 ? 1 : 2))
 MY_IP=10.98.0.$NODE
 PEER_IP=10.98.0.$PEER
+# shellcheck disable=SC2034 # for the scenarios
 MY_NID=$MY_IP@o2ib
+# shellcheck disable=SC2034
 PEER_NID=$PEER_IP@o2ib
 [ -e /sys/class/net/vec0 ] && NETDEV=vec0 || NETDEV=eth0
 RXE_TROUBLE='duplicate_request out_of_seq_request rcvd_seq_err retry_exceeded_err'
@@ -135,7 +137,8 @@ retransmissions() {
 
 # --- the modules ------------------------------------------------------------------------
 
-# load_standin: the LNet stand-in alone.
+# load_standin [PARAMETER=VALUE...]: the LNet stand-in alone.
+# shellcheck disable=SC2120 # the scenarios give some
 load_standin() { run insmod "$KO/lnet_standin.ko" "$@"; }
 
 # load_lnd [PARAMETER=VALUE...]: the stand-in, if it is not there, and the LND.

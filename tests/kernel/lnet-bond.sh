@@ -63,7 +63,7 @@ status_follows() {
 lnet_bond() {
 	bond_up || fail 'bond9 with an RDMA device'
 	sync_point bonded
-	node_is 1 && lnet_load "$1" dev_failover=1 || lnet_load "$2" dev_failover=1
+	if node_is 1; then lnet_load "$1" dev_failover=1; else lnet_load "$2" dev_failover=1; fi
 	item 'bonding: NI on the bond' net_add
 	sync_point up
 	if node_is 1; then

@@ -55,10 +55,10 @@ backup_round_trip() {
 lnd_timeout() {
 	net_add || return
 	lnetctl net set --lnd-timeout 20 --net o2ib
-	is parameter "$(cat $P/timeout)" 20 && shows timeout 20 && echo 0 >$P/timeout &&
+	is parameter "$(cat "$P/timeout")" 20 && shows timeout 20 && echo 0 >"$P/timeout" &&
 		shows timeout 49
 	local rc=$?
-	echo 50 >$P/timeout
+	echo 50 >"$P/timeout"
 	net_del
 	return $rc
 }
@@ -120,7 +120,7 @@ imported() {
 # An interface whose only address is IPv6, or that has one beside.
 v6_only() {
 	local rc=0
-	ip addr del "$MY_IP/24" dev "$NETDEV" && ip addr add fd00:98::$NODE/64 dev "$NETDEV" nodad ||
+	ip addr del "$MY_IP/24" dev "$NETDEV" && ip addr add "fd00:98::$NODE/64" dev "$NETDEV" nodad ||
 		return
 	if net_add; then
 		echo 'not refused'
@@ -132,17 +132,17 @@ v6_only() {
 	fi
 	! lnetctl net show | grep -q o2ib || { echo 'an NI is left'; rc=1; }
 	ip addr add "$MY_IP/24" dev "$NETDEV"
-	ip addr del fd00:98::$NODE/64 dev "$NETDEV"
+	ip addr del "fd00:98::$NODE/64" dev "$NETDEV"
 	return $rc
 }
 
 v6_beside() {
 	local rc=0
-	ip addr add fd00:98::$NODE/64 dev "$NETDEV" nodad || return
+	ip addr add "fd00:98::$NODE/64" dev "$NETDEV" nodad || return
 	net_add || rc=1
 	lctl list_nids | grep -qx "$MY_NID" || { lctl list_nids; rc=1; }
 	net_del || rc=1
-	ip addr del fd00:98::$NODE/64 dev "$NETDEV"
+	ip addr del "fd00:98::$NODE/64" dev "$NETDEV"
 	return $rc
 }
 

@@ -21,11 +21,11 @@ disconnects() {
 }
 
 unprivileged_port() {
-	echo 0 >$P/use_privileged_port
+	echo 0 >"$P/use_privileged_port"
 	lctl --net o2ib del_peer "$PEER_NID"
 	lnet_ping "$PEER_NID"
 	local rc=$? port
-	echo 1 >$P/use_privileged_port
+	echo 1 >"$P/use_privileged_port"
 	port=$(rdma resource show cm_id |
 		sed -n "s/.*CONNECT.*src-addr $MY_IP:\([0-9]*\) dst-addr $PEER_IP:987.*/\1/p")
 	[ $rc -eq 0 ] && [ "${port:-0}" -ge 1024 ] || { echo "port $port"; return 1; }
@@ -115,20 +115,20 @@ privileged_required() {
 	local rc=0
 	lctl --net o2ib del_peer "$PEER_NID"
 	lnet_ping "$PEER_NID" || return
-	echo 0 >$P/use_privileged_port
+	echo 0 >"$P/use_privileged_port"
 	refused_without || rc=1
-	echo 1 >$P/use_privileged_port
+	echo 1 >"$P/use_privileged_port"
 	lnet_ping "$PEER_NID" || lnet_ping "$PEER_NID" || rc=1
 	return $rc
 }
 
 require_privileged() {
 	sync_point before-privileged
-	node_is 1 || echo 1 >$P/require_privileged_port
+	node_is 1 || echo 1 >"$P/require_privileged_port"
 	sync_point privileged
 	! node_is 1 || item '42 privileged port required' privileged_required
 	sync_point did-privileged 120
-	node_is 1 || echo 0 >$P/require_privileged_port
+	node_is 1 || echo 0 >"$P/require_privileged_port"
 }
 
 # Node 2 has a new incarnation while node 1 has connections to the old one.
@@ -215,11 +215,11 @@ packets_in() {
 # A keepalive is one message and the acknowledgement of it.
 keepalives() {
 	local some none
-	echo 5 >$P/keepalive
+	echo 5 >"$P/keepalive"
 	some=$(packets_in 25)
-	echo 0 >$P/keepalive
+	echo 0 >"$P/keepalive"
 	none=$(packets_in 15)
-	echo 100 >$P/keepalive
+	echo 100 >"$P/keepalive"
 	echo "with 5 s: ${some:-?} packets in 25 s; with 0: ${none:-?} in 15 s"
 	[ "${some:-0}" -ge 1 ] && [ "$some" -le 12 ] && [ "$none" = 0 ]
 }

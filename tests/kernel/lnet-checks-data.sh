@@ -63,11 +63,11 @@ checksums() {
 		! node_is 1 || skip '62 checksums' 'the C driver cannot check what it sums up itself'
 		return
 	fi
-	echo 1 >$P/cksum
+	echo 1 >"$P/cksum"
 	sync_point cksum-on 60
 	! node_is 1 || item '62 checksums' cksum_on
 	sync_point cksum-used 120
-	echo 0 >$P/cksum
+	echo 0 >"$P/cksum"
 }
 
 # --- in step with node 2 ------------------------------------------------------------------

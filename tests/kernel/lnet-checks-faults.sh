@@ -30,7 +30,7 @@ link_down_up() {
 # net_del with messages under way: it ends within 1.25 times the LND's timeout.
 delete_under_load() {
 	local start
-	echo 10 >$P/timeout
+	echo 10 >"$P/timeout"
 	export LST_SESSION=$$
 	lst new_session --timeout 60 kor
 	lst add_group c "$MY_NID"; lst add_group s "$PEER_NID"; lst add_batch b
@@ -41,7 +41,7 @@ delete_under_load() {
 	bounded 60 lnetctl net del --net o2ib || return
 	[ $((SECONDS - start)) -le $((14 * SLOW)) ] || { echo "took $((SECONDS - start)) s"; return 1; }
 	lst end_session --force
-	echo 50 >$P/timeout
+	echo 50 >"$P/timeout"
 }
 
 address_gone_back() {
@@ -127,8 +127,8 @@ busy() {
 
 # lnet_vanish FIRST SECOND: node 2 cannot be reached any more.
 lnet_vanish() {
-	node_is 1 && lnet_load "$1" || lnet_load "$2"
-	echo 10 >$P/timeout
+	if node_is 1; then lnet_load "$1"; else lnet_load "$2"; fi
+	echo 10 >"$P/timeout"
 	run net_add
 	sync_point up
 	busy &

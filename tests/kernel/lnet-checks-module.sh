@@ -41,12 +41,12 @@ parameter_set() {
 		"$(parameters_with 1)"
 }
 
-sysfs_set() { is 'files in sysfs' "$(cd $P && ls)" "$(parameters_with 1)"; }
+sysfs_set() { is 'files in sysfs' "$(cd "$P" && ls)" "$(parameters_with 1)"; }
 
-sysfs_modes() { is modes "$(cd $P && stat -c '%n %a' -- *)" "$(parameters_with 1 2)"; }
+sysfs_modes() { is modes "$(cd "$P" && stat -c '%n %a' -- *)" "$(parameters_with 1 2)"; }
 
 default_values() {
-	is defaults "$(cd $P && for name in *; do echo "$name $(cat "$name")"; done)" \
+	is defaults "$(cd "$P" && for name in *; do echo "$name $(cat "$name")"; done)" \
 		"$(parameters_with 1 3)"
 }
 

@@ -4,6 +4,7 @@
 # contract's checklist that can be shown on two nodes with one interface each. To be sourced
 # after lnet-lib.sh. Node 1 is where commands run; node 2 serves.
 
+# shellcheck disable=SC2034 # for the files of the sections
 P=/sys/module/ko2iblnd/parameters
 
 # is WHAT GOT WANT: a condition of an item.
@@ -93,7 +94,7 @@ anew() {
 
 # lnet_checks FIRST SECOND: node 1 with the first LND, node 2 with the second.
 lnet_checks() {
-	node_is 1 && lnet_load "$1" || lnet_load "$2"
+	if node_is 1; then lnet_load "$1"; else lnet_load "$2"; fi
 	if node_is 1; then
 		check_module
 		check_config

@@ -231,7 +231,7 @@ selftests() {
 
 # lnet_pair FIRST SECOND: node 1 with the first LND, node 2 with the second.
 lnet_pair() {
-	node_is 1 && lnet_load "$1" || lnet_load "$2"
+	if node_is 1; then lnet_load "$1"; else lnet_load "$2"; fi
 	sync_point loaded
 	exchange 1
 	exchange 2

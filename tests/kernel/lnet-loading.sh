@@ -22,7 +22,7 @@ installed_node() {
 	fi
 	mkdir -p "$MODULES/extra/lustre"
 	for name in $LUSTRE_MODULES; do
-		cp "$(lnet_file $name.ko)" "$MODULES/extra/lustre/"
+		cp "$(lnet_file "$name.ko")" "$MODULES/extra/lustre/"
 	done
 	depmod
 	# What scripts/install-module reads of a kernel tree.
@@ -47,7 +47,7 @@ unload_all() {
 
 # loaded WHOSE: which LND is there.
 loaded() {
-	[ -d $P ] || { echo 'none is loaded'; return 1; }
+	[ -d "$P" ] || { echo 'none is loaded'; return 1; }
 	case $1 in
 	ours) [ -e "$STATS" ] || { echo "the C driver is loaded"; return 1; } ;;
 	c) [ ! -e "$STATS" ] || { echo "ours is loaded"; return 1; } ;;
@@ -57,7 +57,7 @@ loaded() {
 # autoloaded WHOSE: LNet asks for the module when the first o2ib NI is made.
 autoloaded() {
 	local rc=0
-	modprobe lnet && lnetctl lnet configure && [ ! -d $P ] && net_add && loaded "$1" &&
+	modprobe lnet && lnetctl lnet configure && [ ! -d "$P" ] && net_add && loaded "$1" &&
 		lnet_ping "$PEER_NID" || rc=1
 	net_del
 	unload_all && return $rc
@@ -84,7 +84,7 @@ opa_parameters() {
 	local pair
 	loaded "$1" || return
 	for pair in $OPA; do
-		is "${pair%=*}" "$(cat $P/"${pair%=*}")" "${pair#*=}" || return
+		is "${pair%=*}" "$(cat "$P/${pair%=*}")" "${pair#*=}" || return
 	done
 }
 
@@ -109,7 +109,7 @@ opa_probe() {
 
 plain_probe() {
 	local rc=0
-	modprobe ko2iblnd && loaded "$1" && is peer_credits "$(cat $P/peer_credits)" 8 || rc=1
+	modprobe ko2iblnd && loaded "$1" && is peer_credits "$(cat "$P/peer_credits")" 8 || rc=1
 	unload_all && return $rc
 }
 

@@ -8,7 +8,7 @@ ping_within_three() {
 
 # lnet_reboot FIRST SECOND: node 1 with the first LND, node 2 with the second.
 lnet_reboot() {
-	node_is 1 && lnet_load "$1" || lnet_load "$2"
+	if node_is 1; then lnet_load "$1"; else lnet_load "$2"; fi
 	run net_add
 	if node_is 2 && [ -e "$RUN/power-cut" ]; then
 		selftest_load

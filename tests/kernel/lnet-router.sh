@@ -88,7 +88,7 @@ lnet_router() {
 	fi
 	sync_point routed 400
 	# Node 1 vanishes with messages on the way to it.
-	node_is 3 || echo 10 >$P/timeout
+	node_is 3 || echo 10 >"$P/timeout"
 	! node_is 1 || run ip link set "$NETDEV" down
 	sync_point gone
 	case $NODE in

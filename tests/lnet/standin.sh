@@ -9,7 +9,7 @@ SI=/sys/kernel/debug/lnet_standin
 si() {
 	local fd line rc=0
 	exec {fd}<>$SI/cmd
-	printf '%s' "$*" 2>/dev/null >&"$fd" || rc=1
+	printf '%s' "$*" 1>&"$fd" 2>/dev/null || rc=1
 	# no process more than needed: they are slow on the debug kernel
 	while read -r line <&"$fd"; do
 		printf '%s\n' "$line"

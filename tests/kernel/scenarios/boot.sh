@@ -7,7 +7,7 @@
 
 sync_point network
 run ping -c 3 -i 0.2 -W 2 "$PEER_IP"
-run ping -c 1 -s 8000 -M do -W 2 "$PEER_IP"
+run ping -c 1 -s 8000 -M "do" -W 2 "$PEER_IP"
 run rdma link show rxe0/1
 rdma link show rxe0/1 | grep -q 'state ACTIVE' || fail "rxe0 is not active"
 expect retransmissions "$(retransmissions)" 0

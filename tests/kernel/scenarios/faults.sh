@@ -197,6 +197,7 @@ maps() {
 	for kind in 'put ack=1' get; do
 		# shellcheck disable=SC2086
 		set -- "$1" "$2" $kind
+		# shellcheck disable=SC2086 # none or one
 		out=$(si "$3" "$PEER_NID" size=100000 style=contig sstyle=contig count=100 conc=8 \
 			max_ms=$((20000 * SLOW)) timeout_ms=$((3000 * SLOW)) ${4-}) || true
 		say "$1 $2: $3: ${out//$'\n'/ }"

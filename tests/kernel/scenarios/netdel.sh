@@ -72,6 +72,7 @@ if node_is 2; then
 	nap 1
 	die_now
 fi
+# shellcheck disable=SC2034 # for sync_point
 NODES=1	# the other one is gone
 traffic 100000 >"$RUN/traffic.$NODE.dead" 2>&1 &
 nap 3

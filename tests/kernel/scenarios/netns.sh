@@ -27,7 +27,6 @@ load_lnd timeout=10
 if node_is 1; then
 	# Not here.
 	si net add o2ib0 "if=$NETDEV" >/dev/null && fail 'an NI on an interface of another namespace'
-	# shellcheck disable=SC2016
 	run inside bash -c '. "$1"; si net add o2ib0 "if=$2"' - "$TREE/tests/lnet/standin.sh" "$NETDEV"
 else
 	run si net add o2ib0 "if=$NETDEV" >/dev/null
@@ -35,7 +34,7 @@ fi
 sync_point up
 run si ping "$PEER_NID" timeout_ms=10000
 run si put "$PEER_NID" size=100000 count=20 conc=4 ack=1 timeout_ms=5000
-sync_point done 30
+sync_point "done" 30
 run si_clean
 run si net del o2ib0 >/dev/null
 unload_lnd

@@ -4,7 +4,7 @@
 # The tunables of an NI as lnetctl sets and shows them: what is clamped, with its line in the log,
 # what makes the start of an NI fail, and what can be changed on a live one. No node needs the other.
 
-# shellcheck source=tests/lnet/standin.sh
+# shellcheck source=tests/lnet/standin.sh disable=SC2154
 . "$here/../lnet/standin.sh"
 
 shown() { si nl_get o2ib0 | si_value "$1"; }
