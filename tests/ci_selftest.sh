@@ -31,7 +31,6 @@ fresh_copy() {
 	mkdir -p "$box/kernel/include/config"
 	echo 1.0 >"$box/kernel/include/config/kernel.release"
 	touch "$box/kernel/.config"
-	stub "$box/bin/modinfo" <<<'echo 1.0'
 	stub "$box/bin/make" <<'END'
 for arg; do case $arg in OUT=*) out=${arg#OUT=} ;; esac; done
 case ${STUB_MAKE:-} in
@@ -158,7 +157,8 @@ test_lnet_build_fails() {
 	fresh_copy
 	mkdir -p "$copy/build/lnet-um" "$box/lustre"
 	echo old >"$copy/build/lnet-um/ko2iblnd.ko"
-	touch "$box/lustre/lnet.ko"
+	touch "$box/lustre/"{Module.symvers,config.h,lnetctl}
+	printf 'vermagic=1.0 mod_unload\0' >"$box/lustre/lnet.ko"
 	try env STUB_MAKE=fail "$copy/scripts/test-lnet" "$box/lustre"
 	check 'test-lnet: the build fails' fails
 	check 'test-lnet: the build fails: its own words' says 'error: as asked for'
