@@ -114,7 +114,7 @@ module "$tmp/standin.ko" name=ko2iblnd 'author=The ko2iblnd-rs developers' "verm
 	lnet_standin_build_id=$LNET_ID
 module "$tmp/silent.ko" name=ko2iblnd 'author=The ko2iblnd-rs developers' "vermagic=$A SMP " depends=lnet,ib_core
 touch "$tmp/empty.ko"
-refused "no $tmp/none.ko: run make" install "$tmp/kdir-$A" "$tmp/none.ko"
+refused "no file '$tmp/none.ko': run make" install "$tmp/kdir-$A" "$tmp/none.ko"
 refused 'not a kernel module' install "$tmp/kdir-$A" "$tmp/text.ko"
 refused 'not a kernel module' install "$tmp/kdir-$A" "$tmp/empty.ko"
 refused "the module 'other', not ko2iblnd" install "$tmp/kdir-$A" "$tmp/other.ko"
@@ -123,6 +123,8 @@ refused "for kernel .*, KDIR for " install "$tmp/kdir-$A" "$tmp/$B.ko"
 refused 'LNet stand-in' install "$tmp/kdir-$A" "$tmp/standin.ko"
 refused 'does not say which LNet' install "$tmp/kdir-$A" "$tmp/silent.ko"
 refused 'not installed for kernel' uninstall "$tmp/kdir-$A"
+refused 'no kernel tree at .*, or run scripts/install-module uninstall RELEASE' uninstall "$tmp/nowhere"
+refused "'' is no kernel release" uninstall ''
 refused 'no kernel tree at KDIR=' install "$tmp/nowhere" "$tmp/$A.ko"
 refused 'no include/config/kernel.release' install "$tmp" "$tmp/$A.ko"
 refused 'install takes' install "$tmp/kdir-$A"
@@ -173,7 +175,7 @@ neighbour lnet ${LNET_ID%3}4
 refused "another build of lnet \(build-id ${LNET_ID:0:12}\) than .*/extra/lnet.ko" \
 	install "$tmp/kdir-$A" "$tmp/$A.ko"
 neighbour lnet ''
-refused 'lnet.ko has no GNU build-id' install "$tmp/kdir-$A" "$tmp/$A.ko"
+refused 'lnet.ko has no GNU build-id: .*; .*needs the lnet that it was built for' install "$tmp/kdir-$A" "$tmp/$A.ko"
 neighbour lnet $LNET_ID
 rm "$tmp/sys/lib/modules/$A/extra/libcfs.ko.xz"
 neighbour libcfs $LNET_ID
@@ -190,6 +192,52 @@ done
 same 'files after the refusals of R5 and R6' "$(find "$tmp/sys" -path '*ko2iblnd-rs*')" ''
 does install "$tmp/kdir-$A" "$tmp/$A.ko"
 does uninstall $A
+
+# What is installed is for all to read, whatever root's umask.
+(umask 077 && does install "$tmp/kdir-$A" "$tmp/$A.ko")
+same 'installed under a strict umask' "$(find "$tmp/sys" -path '*ko2iblnd-rs*' ! -perm -o=r)" ''
+same 'directories made under a strict umask' "$(find "$tmp/sys" -type d ! -perm -o=rx)" ''
+does uninstall $A
+
+# A full disk leaves the module that was there.
+updates=$tmp/sys/lib/modules/$A/updates
+mkdir -p "$updates"
+mount -t tmpfs -o size=16k none "$updates"
+does install "$tmp/kdir-$A" "$tmp/$A.ko"
+cp "$tmp/$A.ko" "$tmp/big.ko"
+head -c 32768 /dev/zero >>"$tmp/big.ko"
+refused 'cannot write .*/ko2iblnd.ko \(No space left on device\), which is as it was' \
+	install "$tmp/kdir-$A" "$tmp/big.ko"
+same 'after the refusal by a full disk' "$(md5sum <"$updates/ko2iblnd-rs/ko2iblnd.ko")" "$(md5sum <"$tmp/$A.ko")"
+same 'left by a full disk' "$(ls "$updates/ko2iblnd-rs")" ko2iblnd.ko
+umount "$updates"
+
+# A kernel that has gone before is no reason to keep what is ours of it.
+does install "$tmp/kdir-$A" "$tmp/$A.ko"
+mv "$tmp/sys/lib/modules/$A" "$tmp/gone"
+mkdir -p "$tmp/sys/lib/modules/$A/updates"
+cp -r "$tmp/gone/updates/ko2iblnd-rs" "$tmp/sys/lib/modules/$A/updates/"
+does uninstall $A
+same 'left of a kernel that has gone' "$(find "$tmp/sys" -name "*$A*")" ''
+touch "$tmp/sys/etc/depmod.d/ko2iblnd-rs-$A.conf"
+does uninstall $A
+same 'rules left of a kernel that has gone' "$(find "$tmp/sys" -name "*$A*")" ''
+rm -r "$tmp/gone/updates/ko2iblnd-rs"
+mv "$tmp/gone" "$tmp/sys/lib/modules/$A"
+
+# Not beside the packages, whose files those are.
+rules=$tmp/sys/usr/lib/depmod.d
+mkdir -p "$rules"
+does install "$tmp/kdir-$A" "$tmp/$A.ko"
+touch "$rules/ko2iblnd-rs-dkms.conf"
+refused 'the package ko2iblnd-rs-dkms installs ko2iblnd' install "$tmp/kdir-$A" "$tmp/$A.ko"
+touch "$rules/ko2iblnd-rs-$A.conf"
+refused "belongs to the package ko2iblnd-rs-modules-${A/+/.}" install "$tmp/kdir-$A" "$tmp/$A.ko"
+refused "belongs to the package ko2iblnd-rs-modules-${A/+/.}" uninstall $A
+DESTDIR=$tmp/pack6 does install "$tmp/kdir-$A" "$tmp/$A.ko"
+rm "$rules/ko2iblnd-rs-$A.conf"
+does uninstall $A
+rm "$rules/ko2iblnd-rs-dkms.conf"
 
 # Signing, by the program of a real tree.
 um=$("$scripts/build-kernel" --path um)
