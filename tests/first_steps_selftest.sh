@@ -92,7 +92,7 @@ bare_path() {
 copy_tree() {
 	local dir=$1
 	mkdir -p "$dir/tests"
-	cp -r "$source_tree"/{Makefile,Kbuild,VERSION,scripts,include,rust} "$dir/"
+	cp -r "$source_tree"/{Makefile,Kbuild,VERSION,scripts,include,rust,debian} "$dir/"
 	cp -r "$source_tree/tests/"{kernel,lnet} "$dir/tests/"
 }
 
@@ -379,9 +379,14 @@ test_rust_kdir() {
 	refused '--kernel needs a value; see' "$kdir_script" --kernel
 	refused "no option '--what'" "$kdir_script" --what
 	refused 'a space or colon in' "$kdir_script" --output '/a b'
+	refused "--jobs takes a number, not 'all'" "$kdir_script" --jobs all
+	refused "--jobs takes a number, not '0'" "$kdir_script" --jobs 0
 	rust_sources
 	accepted rust_kdir
 	refused 'exists already: remove it' rust_kdir
+	rm -rf "$tmp/made"
+	accepted rust_kdir --output "$tmp/made/"
+	[ -e "$tmp/made/rust/libkernel.rmeta" ] || bad 'a slash behind --output: the tree is elsewhere'
 	rm -rf "$tmp/made"
 	chmod -R a+rX "$tmp"
 	refused 'cannot write to .*: run as root' as_nobody "$kdir_script" --output /proc/x
@@ -395,6 +400,12 @@ test_rust_kdir() {
 	refused 'has CONFIG_MODVERSIONS' rust_kdir
 	rust_refused 'no kernel-gcc: install the package that has it' "$tmp/bin/kernel-gcc"
 	rust_refused 'here is rustc 9, and symbols would differ' rustc "echo rustc 9"
+	rust_refused 'rustc does not run: install rustc 1.85.1' rustc 'exit 1'
+	rust_refused 'no gelf.h: install libelf-dev' kernel-gcc 'exit 1'
+	rust_refused 'cannot unpack .*: make room there \(2 GB\), or reinstall linux-source-7.3' tar 'exit 2'
+	rust_refused 'make olddefconfig failed' make 'case $* in *kernelversion) echo 7.3.4 ;; *) exit 2 ;; esac'
+	rust_refused 'make prepare failed: mend what' make \
+		'case $* in *kernelversion) echo 7.3.4 ;; *prepare) echo no tool >&2; exit 2 ;; esac'
 	rust_refused 'install rust-src' "$tmp/sysroot/lib/rustlib/src/rust/library/core/src/lib.rs"
 	rust_refused 'is of 7.3.5, the kernel of 7.3.4' make 'echo 7.3.5'
 	rust_sources
@@ -407,6 +418,24 @@ test_rust_kdir() {
 	made+='echo 7.3.4+test >$2/include/config/kernel.release; '
 	rust_refused 'no rust/libkernel.rmeta was made' tar "$made"
 	rust_refused 'no scripts/sign-file was made' tar "$made"'echo x >$2/rust/libkernel.rmeta'
+}
+
+test_modules_package() {
+	local package=$tree/debian/modules-package lnet=$tmp/package-lnet
+	kernel_tree
+	mkdir -p "$lnet"
+	touch "$lnet/config.h" "$lnet/Module.symvers"
+	refused "--kdir needs a value; see" "$package" --kdir
+	refused "no option '--what'; see" "$package" --what
+	refused '--kdir and --lnet are both needed' "$package" --kdir "$kdir"
+	refused 'is no prepared kernel tree: make one' "$package" --kdir /nowhere --lnet "$lnet"
+	refused 'cannot write to /nowhere: give a directory' "$package" --kdir "$kdir" --lnet "$lnet" --output /nowhere
+	# Paths are those of the caller, not of the source.
+	cd "$tmp"
+	PATH=$tmp/bin:$PATH refused "$lnet has no lnet.ko" "$package" --kdir kdir --lnet package-lnet
+	cd "$OLDPWD"
+	bare_path
+	PATH=$tmp/path refused 'no dpkg-deb: packages are made on Debian' "$package" --kdir "$kdir" --lnet "$lnet"
 }
 
 # The rest of install-module, which needs the root: its own test, whose totals are printed, too.
@@ -486,12 +515,13 @@ copy_tree "$tree"
 mkdir "$tmp/nobody"
 chown 65534:65534 "$tmp/nobody"
 : >"$tmp/seen"
-for name in check_kdir makefile spaces not_root lib usage run demo scenarios setup_root rust_kdir install cached_root install_in_root; do
+for name in check_kdir makefile spaces not_root lib usage run demo scenarios setup_root rust_kdir modules_package install cached_root install_in_root; do
 	"test_$name"
 done
 if unseen=$(env -u KOR_CACHE "$source_tree/scripts/in-root" python3 "$here/error_lines.py" \
 	"$source_tree/Makefile" "$source_tree"/scripts/{lib.sh,setup-root,build-kernel,in-root,demo,test,test-kernels} \
-	"$source_tree"/scripts/{check-kdir,debian-rust-kdir,install-module} "$source_tree/tests/kernel/run" \
+	"$source_tree"/scripts/{check-kdir,debian-rust-kdir,install-module} \
+	"$source_tree/debian/modules-package" "$source_tree/tests/kernel/run" \
 	<"$tmp/seen"); then ok; else bad "$unseen"; fi
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
