@@ -56,6 +56,14 @@ header() {
 }
 
 module "$tmp/a.ko" $A
+# A readelf of a user with another language.
+cat >"$tmp/readelf" <<'END'
+#!/bin/sh
+[ "${LC_ALL:-}" = C ] || exec echo 'ID de construction'
+exec readelf "$@"
+END
+chmod +x "$tmp/readelf"
+READELF=$tmp/readelf LC_ALL=C.UTF-8 prints 'a readelf that translates' $A "$tmp/a.ko"
 module "$tmp/none.ko"
 echo text >"$tmp/text.ko"
 prints 'a module' $A "$tmp/a.ko"
@@ -80,6 +88,8 @@ module "$tree/lnet/lnet/lnet.ko" $A
 prints 'LNet without libcfs' "$(header lnet $A)" --header "$tree"
 module "$tree/libcfs/libcfs/libcfs.ko" $B
 prints 'LNet' "$(header lnet $A libcfs $B)" --header "$tree"
+ln -s "$tree" "$tmp/link"
+prints 'a link to the tree' "$(header lnet $A libcfs $B)" --header "$tmp/link"
 module "$tree/stage/lnet.ko" $A
 prints 'the same build twice' "$(header lnet $A libcfs $B)" --header "$tree"
 module "$tree/stage/lnet.ko" $B
