@@ -28,6 +28,7 @@ fresh_copy() {
 	stub "$copy/scripts/in-root" <<<'[ "$1" != -n ] || shift; exec "$@"'
 	stub "$copy/scripts/build-kernel" <<<"[ -z \"\${STUB_KERNEL:-}\" ] || exit 1; echo $box/kernel"
 	stub "$copy/scripts/check-style" <<<'echo "1 passed, 0 failed"; exit ${STUB_STYLE:-0}'
+	stub "$copy/tests/packages/run" <<<'echo "1 passed, 0 failed"; exit ${STUB_PACKAGES:-0}'
 	mkdir -p "$box/kernel/include/config"
 	echo 1.0 >"$box/kernel/include/config/kernel.release"
 	touch "$box/kernel/.config"
@@ -86,7 +87,7 @@ check() {
 # try COMMAND...: run it with the stubs; its status into status, what it says into the log.
 try() {
 	status=0
-	env PATH="$box/bin:$PATH" KOR_CACHE="$box/cache" timeout -k 1 20 "$@" >"$box/log" 2>&1 \
+	env PATH="$box/bin:$PATH" KOR_CACHE="$box/cache" timeout -k 1 120 "$@" >"$box/log" 2>&1 \
 		</dev/null || status=$?
 }
 
@@ -173,6 +174,8 @@ tool_fails() {
 	check 'host: cargo fails and counts nothing: which' says '^FAIL suite host: .* status 101'
 	try env STUB_STYLE=2 "$copy/scripts/test" style
 	check 'style: fails and counts nothing' last_line '^1 passed, 1 failed$'
+	try env STUB_PACKAGES=2 "$copy/scripts/test" packages
+	check 'packages: fails and counts nothing' last_line '^1 passed, 1 failed$'
 	try env STUB_CARGO=101 "$copy/scripts/test" host style
 	check 'one of two suites fails' fails
 	check 'one of two suites fails: the other runs' last_line '^4 passed, 1 failed$'
@@ -189,10 +192,10 @@ no_end() {
 # The stub's argument, which nothing else in the machine has.
 running() { grep -qszx '1000[.]5' /proc/[0-9]*/cmdline; }
 not_running() { ! running; }
-# soon CONDITION...: in ten seconds.
+# soon CONDITION...: in half a minute.
 soon() {
 	local i
-	for ((i = 0; i < 100; i++)); do
+	for ((i = 0; i < 300; i++)); do
 		"$@" && return
 		sleep 0.1
 	done

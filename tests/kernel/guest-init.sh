@@ -108,14 +108,19 @@ finish() {
 	sleep 60
 }
 
-# When the host is about to end a node that hangs: who hangs where, on the console.
+# show_blocked: who hangs where, on the console. The runner takes none of it for a report.
+show_blocked() {
+	echo "kor-test: late, blocked tasks of node $NODE:" >/dev/kmsg
+	echo w >/proc/sysrq-trigger
+	echo "kor-test: end of blocked tasks" >/dev/kmsg
+}
+
+# When the host is about to end a node that hangs.
 watch_time() {
 	local margin=5
 	[ "$KERNEL" != stock ] || margin=40
 	sleep $((TIMEOUT > margin + 2 ? TIMEOUT - margin : 2))
-	echo "kor-test: late, blocked tasks of node $NODE:" >/dev/kmsg
-	echo w >/proc/sysrq-trigger
-	echo "kor-test: end of blocked tasks" >/dev/kmsg
+	show_blocked
 }
 
 # Each part runs in a process of its own: fail ends that, init goes on.

@@ -48,20 +48,16 @@ must_say hangs 'FAIL hangs: no end after 6 s \(node 1 2 still running\)' <<'END'
 node_is 2 && sleep 1000
 sync_point never 1000
 END
-# The runner asks for the stacks of blocked tasks five seconds before the end. What they print is no
-# report, but one that comes then counts. The parent of a vfork(2) is blocked as long as its child.
+# What the stacks of blocked tasks print is no report, but one that comes then counts. The parent of
+# a vfork(2) is blocked as long as its child.
 must_say blocked 'PASS blocked' <<'END'
-# timeout: 9
 perl -e 'syscall(58) or sleep 30' &
-shown() { dmesg | grep -q 'kor-test: end of blocked tasks'; }
-wait_for 8 shown
-dmesg | grep -A 5 'task:perl' | grep -q 'Call Trace:' || fail 'perl is not blocked'
+blocked() { show_blocked; dmesg | grep -A 5 'task:perl' | grep -q 'Call Trace:'; }
+wait_for 10 blocked
 sync_point here
 END
 must_say late-report 'FAIL late-report: kernel report: .*BUG: of the self-test' <<'END'
-# timeout: 9
-shown() { dmesg | grep -q 'kor-test: end of blocked tasks'; }
-wait_for 8 shown
+show_blocked
 node_is 1 && echo "BUG: of the self-test" >/dev/kmsg
 sync_point here
 END
