@@ -24,6 +24,9 @@ impl ConnParams {
     /// The message size that is always sent, in bytes: that of a message buffer.
     pub const MAX_MSG_SIZE: u32 = 4096;
 
+    /// Size on the wire, in bytes.
+    pub(super) const SIZE: usize = 8;
+
     pub(super) fn parse(reader: &mut Reader<'_>) -> Option<Self> {
         Some(Self {
             queue_depth: reader.u16()?,

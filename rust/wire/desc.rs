@@ -16,7 +16,7 @@ use super::{
 /// Size of a fragment on the wire, in bytes.
 const FRAG_SIZE: usize = 12;
 /// Size of a descriptor without its fragments, in bytes.
-const DESC_HDR_SIZE: usize = 8;
+pub(super) const DESC_HDR_SIZE: usize = 8;
 
 /// A contiguous piece of the sink's memory, as the sink's device addresses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,6 +173,7 @@ impl ExactSizeIterator for Frags<'_> {}
 pub struct DescLoc {
     key: u32,
     nfrags: u16,
+    /// Where the descriptor starts in its message.
     offset: u16,
     swap: bool,
 }
@@ -209,8 +210,8 @@ pub struct DescOut<'a> {
 }
 
 impl DescOut<'_> {
-    /// Bytes on the wire, if this descriptor may be sent.
-    pub(super) fn wire_len(&self) -> Result<usize, EmitError> {
+    /// Length of the fragments on the wire in bytes, if this descriptor may be sent.
+    pub(super) fn frags_len(&self) -> Result<usize, EmitError> {
         let nfrags = self.frags.len();
         if !(1..=usize::from(MAX_FRAGS)).contains(&nfrags) {
             return Err(EmitError::BadFragCount { nfrags });
@@ -221,7 +222,6 @@ impl DescOut<'_> {
             .ok_or(EmitError::FragSumOverflow)?;
         nfrags
             .checked_mul(FRAG_SIZE)
-            .and_then(|len| len.checked_add(DESC_HDR_SIZE))
             .ok_or(EmitError::BadFragCount { nfrags })
     }
 

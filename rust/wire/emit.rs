@@ -8,29 +8,16 @@ use super::{
         Endian,
         Writer, //
     },
+    Body,
     Checksum,
-    Completion,
-    ConnParams,
-    Cookie,
     DescOut,
     EmitError,
     Header,
     LnetHdr,
     MsgType,
-    CONN_MSG_SIZE,
-    HDR_SIZE,
     IMMEDIATE_HDR,
     MAX_IMMEDIATE, //
 };
-
-/// Size of a message whose body is a completion, in bytes.
-const COMPLETION_MSG_SIZE: usize = 60;
-/// Size of a PUT_REQ, in bytes.
-const PUT_REQ_SIZE: usize = 128;
-/// Size of a PUT_ACK without its descriptor, in bytes.
-const PUT_ACK_HDR: usize = 64;
-/// Size of a GET_REQ without its descriptor, in bytes.
-const GET_REQ_HDR: usize = 128;
 
 /// Payload of an IMMEDIATE to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,72 +28,25 @@ pub enum PayloadOut<'a> {
     InPlace,
 }
 
-/// Body of a message to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyOut<'a> {
-    /// CONNREQ.
-    ConnReq(ConnParams),
-    /// CONNACK.
-    ConnAck(ConnParams),
-    /// NOOP.
-    Noop,
-    /// IMMEDIATE, whose payload is `hdr.payload_len` bytes.
-    Immediate {
-        /// LNet header.
-        hdr: LnetHdr,
-        /// Payload.
-        payload: PayloadOut<'a>,
-    },
-    /// PUT_REQ.
-    PutReq {
-        /// LNet header.
-        hdr: LnetHdr,
-        /// Our cookie.
-        cookie: Cookie,
-    },
-    /// PUT_NAK.
-    PutNak(Completion),
-    /// PUT_ACK.
-    PutAck {
-        /// The cookie of the PUT_REQ.
-        src_cookie: Cookie,
-        /// Our cookie.
-        dst_cookie: Cookie,
-        /// Our buffer.
-        desc: DescOut<'a>,
-    },
-    /// PUT_DONE.
-    PutDone(Completion),
-    /// GET_REQ.
-    GetReq {
-        /// LNet header.
-        hdr: LnetHdr,
-        /// Our cookie.
-        cookie: Cookie,
-        /// Our buffer.
-        desc: DescOut<'a>,
-    },
-    /// GET_DONE.
-    GetDone(Completion),
-}
-
-impl BodyOut<'_> {
-    /// The type of the message.
-    pub const fn kind(&self) -> MsgType {
+impl PayloadOut<'_> {
+    /// Length in bytes, which `hdr` has to announce.
+    fn len(&self, hdr: &LnetHdr) -> Result<usize, EmitError> {
         match self {
-            Self::ConnReq(_) => MsgType::ConnReq,
-            Self::ConnAck(_) => MsgType::ConnAck,
-            Self::Noop => MsgType::Noop,
-            Self::Immediate { .. } => MsgType::Immediate,
-            Self::PutReq { .. } => MsgType::PutReq,
-            Self::PutNak(_) => MsgType::PutNak,
-            Self::PutAck { .. } => MsgType::PutAck,
-            Self::PutDone(_) => MsgType::PutDone,
-            Self::GetReq { .. } => MsgType::GetReq,
-            Self::GetDone(_) => MsgType::GetDone,
+            Self::Copy(bytes) if bytes.len() != widen(hdr.payload_len) => {
+                Err(EmitError::PayloadMismatch {
+                    payload_len: hdr.payload_len,
+                    given: bytes.len(),
+                })
+            }
+            Self::Copy(_) | Self::InPlace => payload_len(hdr),
         }
     }
+}
 
+/// Body of a message to be sent.
+pub type BodyOut<'a> = Body<DescOut<'a>, PayloadOut<'a>>;
+
+impl BodyOut<'_> {
     /// Length of the whole message in bytes, header included.
     ///
     /// # Errors
@@ -114,30 +54,19 @@ impl BodyOut<'_> {
     /// What makes a body impossible to send: [`EmitError::PayloadTooLong`],
     /// [`EmitError::PayloadMismatch`], [`EmitError::BadFragCount`], [`EmitError::FragSumOverflow`].
     pub fn nob(&self) -> Result<usize, EmitError> {
-        let desc_msg = |before: usize, desc: &DescOut<'_>| {
-            // At most 257 fragments, so this does not saturate.
-            desc.wire_len().map(|len| before.saturating_add(len))
+        let varies = match self {
+            Self::Immediate { hdr, payload } => payload.len(hdr)?,
+            Self::PutAck { desc, .. } | Self::GetReq { desc, .. } => desc.frags_len()?,
+            Self::ConnReq(_)
+            | Self::ConnAck(_)
+            | Self::Noop
+            | Self::PutReq { .. }
+            | Self::PutNak(_)
+            | Self::PutDone(_)
+            | Self::GetDone(_) => 0,
         };
-        match self {
-            Self::ConnReq(_) | Self::ConnAck(_) => Ok(CONN_MSG_SIZE),
-            Self::Noop => Ok(HDR_SIZE),
-            Self::Immediate { hdr, payload } => {
-                let payload_len = hdr.payload_len;
-                match payload {
-                    PayloadOut::Copy(bytes) if bytes.len() != widen(payload_len) => {
-                        Err(EmitError::PayloadMismatch {
-                            payload_len,
-                            given: bytes.len(),
-                        })
-                    }
-                    PayloadOut::Copy(_) | PayloadOut::InPlace => immediate_nob(hdr),
-                }
-            }
-            Self::PutReq { .. } => Ok(PUT_REQ_SIZE),
-            Self::PutAck { desc, .. } => desc_msg(PUT_ACK_HDR, desc),
-            Self::GetReq { desc, .. } => desc_msg(GET_REQ_HDR, desc),
-            Self::PutNak(_) | Self::PutDone(_) | Self::GetDone(_) => Ok(COMPLETION_MSG_SIZE),
-        }
+        // At most a message buffer, so this does not saturate.
+        Ok(widen(self.kind().min_nob()).saturating_add(varies))
     }
 
     fn emit(&self, writer: &mut Writer<'_>) -> Option<()> {
@@ -176,11 +105,10 @@ impl BodyOut<'_> {
     }
 }
 
-/// Length of an IMMEDIATE message in bytes.
-fn immediate_nob(hdr: &LnetHdr) -> Result<usize, EmitError> {
+/// Length of the payload that `hdr` announces, in bytes, if it fits an IMMEDIATE.
+fn payload_len(hdr: &LnetHdr) -> Result<usize, EmitError> {
     Some(widen(hdr.payload_len))
         .filter(|&len| len <= MAX_IMMEDIATE)
-        .and_then(|len| len.checked_add(IMMEDIATE_HDR))
         .ok_or(EmitError::PayloadTooLong {
             payload_len: hdr.payload_len,
         })
@@ -243,7 +171,7 @@ pub fn emit_detached(
     if hdr.src.is_any() {
         return Err(EmitError::SrcNidAny);
     }
-    let nob = immediate_nob(lnet_hdr)?;
+    let nob = payload_len(lnet_hdr)?.saturating_add(IMMEDIATE_HDR);
     let too_small = EmitError::BufferTooSmall {
         need: IMMEDIATE_HDR,
         have: buf.len(),

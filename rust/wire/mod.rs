@@ -33,7 +33,8 @@
 //! ```text
 //! identities   Nid(u64)  Stamp(u64)  Cookie(u64, never swapped)  Version { V1, V2 }
 //!              Identity { peer, peer_stamp, local, local_stamp }
-//! messages     Message { hdr: Header, swapped, nob, body: Body }   Message::parse(&[u8])
+//! messages     Message { hdr: Header, swapped, nob, body: BodyIn }   Message::parse(&[u8])
+//!              Body<D, P>: kind() map(D -> E, P -> Q)   BodyIn   BodyOut
 //!              Header { version, credits, src, src_stamp, dst, dst_stamp }
 //!              Header::check_identity(&self, &Identity)
 //!              ConnParams { queue_depth, max_frags, max_msg_size }
@@ -120,6 +121,7 @@ pub use self::lnet_hdr::{
 };
 pub use self::msg::{
     Body,
+    BodyIn,
     Completion,
     Cookie,
     Message,
@@ -161,7 +163,7 @@ pub const MAX_IMMEDIATE: usize = MSG_SIZE - IMMEDIATE_HDR;
 pub const MAX_FRAGS: u16 = 257;
 
 /// Size of CONNREQ and CONNACK, in bytes: all that rdma_cm leaves in an InfiniBand CM REQ.
-pub const CONN_MSG_SIZE: usize = 56;
+pub const CONN_MSG_SIZE: usize = HDR_SIZE + ConnParams::SIZE;
 
 /// Size of the private data of a reject, in bytes.
 pub const REJECT_SIZE: usize = 24;

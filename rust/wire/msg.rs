@@ -9,6 +9,7 @@ use super::{
         Reader,
         Writer, //
     },
+    desc::DESC_HDR_SIZE,
     header::RawHeader,
     ByteSign,
     Checksum,
@@ -25,11 +26,15 @@ use core::fmt;
 
 /// Offset of the LNet header, where a message has one.
 const LNET_HDR_OFFSET: usize = HDR_SIZE;
-/// Offset of the descriptor in a PUT_ACK.
-const PUT_ACK_DESC_OFFSET: u16 = 64;
-/// Offset of the descriptor in a GET_REQ.
-const GET_REQ_DESC_OFFSET: u16 = 128;
-/// Offset of version and type: the end of magic and version.
+/// Size of a cookie, in bytes.
+const COOKIE_SIZE: usize = 8;
+/// Size of a cookie and a status, in bytes.
+const COMPLETION_SIZE: usize = COOKIE_SIZE + 4;
+/// Offset of the descriptor in a PUT_ACK: header and two cookies.
+const PUT_ACK_DESC_OFFSET: u16 = (HDR_SIZE + 2 * COOKIE_SIZE) as u16;
+/// Offset of the descriptor in a GET_REQ: both headers and a cookie.
+const GET_REQ_DESC_OFFSET: u16 = (IMMEDIATE_HDR + COOKIE_SIZE) as u16;
+/// End of magic and version, the part of the header that no version changes.
 const FROZEN_SIZE: usize = 6;
 
 /// Type of a message (section 1).
@@ -108,15 +113,16 @@ impl MsgType {
     /// Fewest bytes of a message of this type (section 4.9). A descriptor counts without its
     /// fragments, an IMMEDIATE without its payload.
     pub const fn min_nob(self) -> u32 {
-        match self {
-            Self::ConnReq | Self::ConnAck => 56,
-            Self::Noop => 48,
-            Self::Immediate => 120,
-            Self::PutReq => 128,
-            Self::PutAck => 72,
-            Self::GetReq => 136,
-            Self::PutNak | Self::PutDone | Self::GetDone => 60,
-        }
+        let nob = match self {
+            Self::ConnReq | Self::ConnAck => const { HDR_SIZE + ConnParams::SIZE },
+            Self::Noop => HDR_SIZE,
+            Self::Immediate => IMMEDIATE_HDR,
+            Self::PutReq => const { IMMEDIATE_HDR + COOKIE_SIZE },
+            Self::PutAck => const { PUT_ACK_DESC_OFFSET as usize + DESC_HDR_SIZE },
+            Self::GetReq => const { GET_REQ_DESC_OFFSET as usize + DESC_HDR_SIZE },
+            Self::PutNak | Self::PutDone | Self::GetDone => const { HDR_SIZE + COMPLETION_SIZE },
+        };
+        nob as u32
     }
 
     /// The name, as in the specification.
@@ -182,9 +188,11 @@ impl Completion {
     }
 }
 
-/// Body of a received message.
+/// Body of a message, with its RDMA descriptor as a `D` and the payload of an IMMEDIATE as a `P`.
+///
+/// [`BodyIn`] borrows both from a receive buffer, [`BodyOut`](super::BodyOut) from whoever sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Body<'a> {
+pub enum Body<D, P> {
     /// CONNREQ.
     ConnReq(ConnParams),
     /// CONNACK.
@@ -195,8 +203,8 @@ pub enum Body<'a> {
     Immediate {
         /// LNet header.
         hdr: LnetHdr,
-        /// Exactly `hdr.payload_len` bytes.
-        payload: &'a [u8],
+        /// The `hdr.payload_len` bytes behind the LNet header.
+        payload: P,
     },
     /// PUT_REQ.
     PutReq {
@@ -214,7 +222,7 @@ pub enum Body<'a> {
         /// The sink's cookie.
         dst_cookie: Cookie,
         /// The sink's buffer.
-        desc: DescView<'a>,
+        desc: D,
     },
     /// PUT_DONE.
     PutDone(Completion),
@@ -225,13 +233,51 @@ pub enum Body<'a> {
         /// The sink's cookie.
         cookie: Cookie,
         /// The sink's buffer.
-        desc: DescView<'a>,
+        desc: D,
     },
     /// GET_DONE.
     GetDone(Completion),
 }
 
-impl<'a> Body<'a> {
+/// Body of a received message. Borrows the receive buffer.
+pub type BodyIn<'a> = Body<DescView<'a>, &'a [u8]>;
+
+impl<D, P> Body<D, P> {
+    /// The same body with descriptor and payload in another form.
+    pub fn map<E, Q>(self, desc: impl FnOnce(D) -> E, payload: impl FnOnce(P) -> Q) -> Body<E, Q> {
+        match self {
+            Self::ConnReq(params) => Body::ConnReq(params),
+            Self::ConnAck(params) => Body::ConnAck(params),
+            Self::Noop => Body::Noop,
+            Self::Immediate { hdr, payload: from } => Body::Immediate {
+                hdr,
+                payload: payload(from),
+            },
+            Self::PutReq { hdr, cookie } => Body::PutReq { hdr, cookie },
+            Self::PutNak(completion) => Body::PutNak(completion),
+            Self::PutAck {
+                src_cookie,
+                dst_cookie,
+                desc: from,
+            } => Body::PutAck {
+                src_cookie,
+                dst_cookie,
+                desc: desc(from),
+            },
+            Self::PutDone(completion) => Body::PutDone(completion),
+            Self::GetReq {
+                hdr,
+                cookie,
+                desc: from,
+            } => Body::GetReq {
+                hdr,
+                cookie,
+                desc: desc(from),
+            },
+            Self::GetDone(completion) => Body::GetDone(completion),
+        }
+    }
+
     /// The type of the message.
     pub const fn kind(&self) -> MsgType {
         match self {
@@ -247,7 +293,9 @@ impl<'a> Body<'a> {
             Self::GetDone(_) => MsgType::GetDone,
         }
     }
+}
 
+impl<'a> BodyIn<'a> {
     /// Reads the body of `msg`, which is exactly the `nob` bytes of a message of type `kind`.
     fn parse(kind: MsgType, msg: &'a [u8], nob: u32, endian: Endian) -> Result<Self, ParseError> {
         let short = ParseError::BodyTooShort { kind, nob };
@@ -299,7 +347,7 @@ pub struct Message<'a> {
     /// Length that the message states, in bytes. What arrived may be longer.
     pub nob: u32,
     /// The body.
-    pub body: Body<'a>,
+    pub body: BodyIn<'a>,
 }
 
 impl<'a> Message<'a> {
@@ -351,7 +399,7 @@ impl<'a> Message<'a> {
             },
             swapped: endian.is_swapped(),
             nob,
-            body: Body::parse(kind, msg, nob, endian)?,
+            body: BodyIn::parse(kind, msg, nob, endian)?,
         })
     }
 

@@ -3,8 +3,9 @@
 //! The messages of section 20 of the specification, and helpers to build and compare messages.
 
 use ko2iblnd_host::wire::{
-    emit, Body, BodyOut, Completion, ConnParams, Cookie, DescOut, Endian, Frag, Header, LnetGet,
-    LnetHdr, LnetMsgType, LnetPut, Message, Nid, PayloadOut, Stamp, Version, WireMd, MSG_SIZE,
+    emit, Body, BodyIn, BodyOut, Completion, ConnParams, Cookie, DescOut, DescView, Endian, Frag,
+    Header, LnetGet, LnetHdr, LnetMsgType, LnetPut, Message, Nid, PayloadOut, Stamp, Version,
+    WireMd, MSG_SIZE,
 };
 
 /// 192.168.1.5@o2ib.
@@ -90,45 +91,16 @@ pub(crate) fn emitted(hdr: &Header, body: &BodyOut<'_>, checksum: bool, endian: 
 }
 
 /// Calls `f` with what has to be emitted to get `body` again.
-pub(crate) fn with_out<R>(body: &Body<'_>, f: impl FnOnce(&BodyOut<'_>) -> R) -> R {
+pub(crate) fn with_out<R>(body: &BodyIn<'_>, f: impl FnOnce(&BodyOut<'_>) -> R) -> R {
     let frags: Vec<Frag> = match body {
         Body::PutAck { desc, .. } | Body::GetReq { desc, .. } => desc.frags().collect(),
         _ => Vec::new(),
     };
-    let frags = &frags[..];
-    f(&match *body {
-        Body::ConnReq(params) => BodyOut::ConnReq(params),
-        Body::ConnAck(params) => BodyOut::ConnAck(params),
-        Body::Noop => BodyOut::Noop,
-        Body::Immediate { hdr, payload } => BodyOut::Immediate {
-            hdr,
-            payload: PayloadOut::Copy(payload),
-        },
-        Body::PutReq { hdr, cookie } => BodyOut::PutReq { hdr, cookie },
-        Body::PutNak(completion) => BodyOut::PutNak(completion),
-        Body::PutAck {
-            src_cookie,
-            dst_cookie,
-            desc,
-        } => BodyOut::PutAck {
-            src_cookie,
-            dst_cookie,
-            desc: DescOut {
-                key: desc.key(),
-                frags,
-            },
-        },
-        Body::PutDone(completion) => BodyOut::PutDone(completion),
-        Body::GetReq { hdr, cookie, desc } => BodyOut::GetReq {
-            hdr,
-            cookie,
-            desc: DescOut {
-                key: desc.key(),
-                frags,
-            },
-        },
-        Body::GetDone(completion) => BodyOut::GetDone(completion),
-    })
+    let desc = |desc: DescView<'_>| DescOut {
+        key: desc.key(),
+        frags: &frags,
+    };
+    f(&body.map(desc, PayloadOut::Copy))
 }
 
 /// Asserts that `msg` is `hdr` and `body` from a sender of order `endian`.
