@@ -27,7 +27,6 @@ mod qp;
 mod stack;
 mod wr;
 
-pub(crate) use crate::ffi::types::Net;
 pub(crate) use client::{
     Client,
     ClientRegistration, //
