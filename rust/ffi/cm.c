@@ -8,7 +8,7 @@
 
 #include <ko2iblnd/verbs.h>
 
-#include "dma_check.h"
+#include "check/dma_check.h"
 
 /*
  * The context of an id holds a number, never a pointer: an id can outlive what

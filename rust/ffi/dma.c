@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Shims over DMA mapping for RDMA devices, for rust/rdma. With KOR_DMA_CHECK
- * every call is recorded; see dma_check.c.
+ * every call is recorded; see check/dma_check.c.
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
 
 #include <ko2iblnd/verbs.h>
 
-#include "dma_check.h"
+#include "check/dma_check.h"
 
 void *kor_buf_alloc(size_t len, int node)
 {

@@ -6,7 +6,7 @@
 
 #include <ko2iblnd/verbs.h>
 
-#include "dma_check.h"
+#include "check/dma_check.h"
 
 void kor_device_caps(struct ib_device *dev, struct kor_device_caps *caps)
 {
