@@ -23,12 +23,12 @@ static int si_ctl_list(struct si_ni *sni, unsigned int cmd, struct si_out *out)
 			break;
 		if (rc < 0)
 			return rc;
-		lnet_nid4_to_nid(data.ioc_nid, &nid);
+		nid = si_nid_from_u64(data.ioc_nid);
 		if (cmd == IOC_LIBCFS_GET_PEER)
-			si_out(out, "peer=%s refs=%u\n", libcfs_nidstr(&nid),
+			si_out(out, "peer=%s refs=%u\n", si_nidstr(&nid),
 			       data.ioc_count);
 		else
-			si_out(out, "conn=%s mtu=%u\n", libcfs_nidstr(&nid),
+			si_out(out, "conn=%s mtu=%u\n", si_nidstr(&nid),
 			       data.ioc_u32[0]);
 	}
 	si_out(out, "n=%d\n", i);
@@ -44,7 +44,7 @@ static int si_ctl_nid(struct si_ni *sni, unsigned int cmd, const char *text)
 	if (text) {
 		if (si_parse_nid(text, &nid))
 			return -EINVAL;
-		data.ioc_nid = lnet_nid_to_nid4(&nid);
+		data.ioc_nid = si_nid_to_u64(&nid);
 	}
 	data.ioc_net = sni->net->net.net_id;
 	rc = si_lnd->lnd_ctl(&sni->ni, cmd, &data);

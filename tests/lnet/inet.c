@@ -133,7 +133,7 @@ static bool si_inet_matches(const struct lnet_ni *ni, const struct lnet_inetdev 
 		return false;
 	if (!memchr_inv(nid->nid_addr, 0, sizeof(nid->nid_addr)))
 		return true;
-	if (nid_is_nid4(nid))
+	if (!nid->nid_size)
 		return entry->li_size == 4 && entry->li_ipaddr == nid->nid_addr[0];
 	return entry->li_size == 16 && !memcmp(entry->li_ipv6addr, nid->nid_addr, 16);
 }
@@ -147,7 +147,7 @@ int lnet_inet_select(struct lnet_ni *ni, struct lnet_inetdev *ifaces,
 		if (si_inet_matches(ni, &ifaces[i]))
 			return i;
 	pr_err("no interface matches %s %s\n", ni->ni_interface ?: "(any)",
-	       libcfs_nidstr(&ni->ni_nid));
+	       si_nidstr(&ni->ni_nid));
 	return -EINVAL;
 }
 EXPORT_SYMBOL(lnet_inet_select);

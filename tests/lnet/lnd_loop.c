@@ -56,7 +56,7 @@ struct loop_item {
 	struct lnet_msg		*msg;	/* NULL once its payload was copied */
 	struct lnet_msg		*reply;
 	struct lnet_nid		target;
-	struct lnet_hdr_nid4	wire;
+	struct lnet_hdr		hdr;
 	bool			rdma;
 	unsigned int		len;
 	u8			data[];
@@ -215,7 +215,7 @@ static void loop_work(struct work_struct *work)
 	if (READ_ONCE(bad) == LOOP_FUTURE)
 		lnet_notify(item->ni, &item->target, false, false,
 			    ktime_get_seconds() + 100);
-	lnet_hdr_from_nid4(&hdr, &item->wire);
+	hdr = item->hdr;
 	if (!item->rdma) {
 		item->msg = NULL;
 		loop_finalize(msg, 0, LNET_MSG_STATUS_OK);
@@ -283,7 +283,7 @@ static int loop_send(struct lnet_ni *ni, void *private, struct lnet_msg *msg)
 	item->target = msg->msg_target.nid;
 	item->rdma = rdma;
 	item->len = msg->msg_len;
-	lnet_hdr_to_nid4(&msg->msg_hdr, &item->wire);
+	item->hdr = msg->msg_hdr;
 	rc = loop_prepare(item, msg);
 	if (rc) {
 		kfree(item);

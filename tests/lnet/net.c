@@ -163,7 +163,7 @@ void lnet_ni_decref(struct lnet_ni *ni)
 		wake_up(&sni->idle);
 	spin_unlock(&si_net_lock);
 	if (bad)
-		si_violation(ni_refs, "%s", libcfs_nidstr(&ni->ni_nid));
+		si_violation(ni_refs, "%s", si_nidstr(&ni->ni_nid));
 }
 EXPORT_SYMBOL(lnet_ni_decref);
 
@@ -174,7 +174,7 @@ struct lnet_ni *lnet_nid_to_ni_addref(struct lnet_nid *nid)
 
 	spin_lock(&si_net_lock);
 	list_for_each_entry(sni, &si_nis, link) {
-		if (!sni->visible || !nid_same(&sni->ni.ni_nid, nid))
+		if (!sni->visible || !si_nid_same(&sni->ni.ni_nid, nid))
 			continue;
 		sni->refs++;
 		found = &sni->ni;
@@ -193,7 +193,7 @@ struct si_ni *si_ni_use(u32 net, const struct lnet_nid *nid)
 	list_for_each_entry(sni, &si_nis, link) {
 		if (!sni->visible || sni->net->net.net_id != net)
 			continue;
-		if (nid && !nid_same(nid, &sni->ni.ni_nid))
+		if (nid && !si_nid_same(nid, &sni->ni.ni_nid))
 			continue;
 		sni->users++;
 		found = sni;
@@ -224,7 +224,7 @@ struct si_peer *si_peer_find(struct si_ni *sni, const struct lnet_nid *nid)
 
 	lockdep_assert_held(&sni->lock);
 	list_for_each_entry(p, &sni->peers, link)
-		if (nid_same(&p->nid, nid))
+		if (si_nid_same(&p->nid, nid))
 			return p;
 	if (sni->npeers >= SI_MAX_PEERS)
 		return NULL;
@@ -247,7 +247,7 @@ int lnet_notify(struct lnet_ni *ni, struct lnet_nid *nid, bool alive,
 	if (!si_ni_known(ni, "lnet_notify"))
 		return -EINVAL;
 	if (when > ktime_get_seconds())
-		si_violation(notify_time, "%s at %lld, now %lld", libcfs_nidstr(nid),
+		si_violation(notify_time, "%s at %lld, now %lld", si_nidstr(nid),
 			     when, ktime_get_seconds());
 	if (!alive && !reset)
 		si_stat_inc(notify_down);
@@ -400,9 +400,8 @@ static int si_net_parse(struct si_args *args, struct si_net_opts *o,
 	o->iface = si_arg_str(args, "if");
 	o->cpts = si_arg_str(args, "cpts");
 	nid = si_arg_str(args, "nid");
-	o->nid.nid_type = LNET_NETTYP(o->id);
-	o->nid.nid_num = cpu_to_be16(LNET_NETNUM(o->id));
-	if (nid && (si_parse_nid(nid, &o->nid) || LNET_NID_NET(&o->nid) != o->id))
+	o->nid = si_nid_from_u64((u64)o->id << 32);
+	if (nid && (si_parse_nid(nid, &o->nid) || si_nid_net(&o->nid) != o->id))
 		return -EINVAL;
 	rc = si_opt_s32(args, "peer_timeout", 0, &o->cmn.lct_peer_timeout);
 	rc = rc ?: si_opt_s32(args, "peer_credits", 1, &o->cmn.lct_peer_tx_credits);
@@ -515,7 +514,7 @@ static void si_ni_check(struct si_ni *sni)
 		si_violation(startup, "no private data");
 	if (!ni->ni_interface)
 		si_violation(startup, "no interface name");
-	if (LNET_NID_NET(&ni->ni_nid) != sni->net->net.net_id)
+	if (si_nid_net(&ni->ni_nid) != sni->net->net.net_id)
 		si_violation(startup, "NID of another net");
 	if (!memchr_inv(ni->ni_nid.nid_addr, 0, sizeof(ni->ni_nid.nid_addr)))
 		si_violation(startup, "NID without address");
@@ -683,7 +682,7 @@ static int si_net_add(struct si_net_opts *o, struct si_out *out)
 		return rc;
 	}
 	net->nnis++;
-	si_out(out, "nid=%s\n", libcfs_nidstr(&sni->ni.ni_nid));
+	si_out(out, "nid=%s\n", si_nidstr(&sni->ni.ni_nid));
 	return 0;
 }
 
@@ -698,7 +697,7 @@ static struct si_ni *si_net_pick(u32 id, const struct lnet_nid *nid)
 	list_for_each_entry(sni, &si_nis, link) {
 		if (sni->net->net.net_id != id)
 			continue;
-		if (nid && !nid_same(nid, &sni->ni.ni_nid))
+		if (nid && !si_nid_same(nid, &sni->ni.ni_nid))
 			continue;
 		found = sni;
 		break;
@@ -783,7 +782,7 @@ static void si_ni_print(struct seq_file *s, struct si_ni *sni)
 	int i;
 
 	seq_printf(s, "nid=%s if=%s state=%s fatal=%d refs=%d users=%d msgs=%d dev_cpt=%d ncpts=%d peer_timeout=%d peer_credits=%d peer_buffer_credits=%d credits=%d\n",
-		   libcfs_nidstr(&sni->ni.ni_nid), sni->ni.ni_interface ?: "-",
+		   si_nidstr(&sni->ni.ni_nid), sni->ni.ni_interface ?: "-",
 		   states[sni->ni.ni_state], atomic_read(&sni->ni.ni_fatal_error_on),
 		   sni->refs, sni->users, sni->msgs, sni->ni.ni_dev_cpt, sni->ni.ni_ncpts,
 		   t->lct_peer_timeout, t->lct_peer_tx_credits,
@@ -794,7 +793,7 @@ static void si_ni_print(struct seq_file *s, struct si_ni *sni)
 			   sni->txqs[i].credits, sni->txqs[i].min_credits);
 	list_for_each_entry(p, &sni->peers, link)
 		seq_printf(s, "  peer=%s credits=%d min_credits=%d\n",
-			   libcfs_nidstr(&p->nid), p->credits, p->min_credits);
+			   si_nidstr(&p->nid), p->credits, p->min_credits);
 	spin_unlock(&sni->lock);
 }
 

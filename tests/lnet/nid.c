@@ -1,10 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0
-/* NIDs and network names as text, and their hash. */
+/* NIDs and network names: their forms, as text, and their hash. */
 
 #include <linux/inet.h>
 #include <linux/jhash.h>
+#include <linux/unaligned.h>
 
 #include "standin.h"
+
+/*
+ * The memory form begins with size, type, number and address, all big-endian:
+ * read as one number, these eight bytes are the 64-bit form of an IPv4 NID,
+ * whose size is 0.
+ */
+u64 si_nid_to_u64(const struct lnet_nid *nid)
+{
+	return si_nid_is_any(nid) ? LNET_NID_ANY : get_unaligned_be64(nid);
+}
+
+struct lnet_nid si_nid_from_u64(u64 raw)
+{
+	struct lnet_nid nid = {};
+
+	put_unaligned_be64(raw, &nid);
+	if (raw == LNET_NID_ANY) {
+		memset(&nid, 0xff, sizeof(nid));
+		nid.nid_size = 0;
+	}
+	return nid;
+}
+
+u32 si_nid_net(const struct lnet_nid *nid)
+{
+	return si_net(nid->nid_type, be16_to_cpu(nid->nid_num));
+}
+
+/* What is behind the address does not count. */
+bool si_nid_same(const struct lnet_nid *a, const struct lnet_nid *b)
+{
+	size_t len = offsetof(struct lnet_nid, nid_addr) + sizeof(__be32) + a->nid_size;
+
+	return !memcmp(a, b, min(len, sizeof(*a)));
+}
+
+char *si_nidstr(const struct lnet_nid *nid)
+{
+	char *text = libcfs_next_nidstring();
+
+	return libcfs_nidstr_r(nid, text, LNET_NIDSTR_SIZE);
+}
 
 #define SI_NSTRINGS	64
 
@@ -43,13 +86,13 @@ char *libcfs_nidstr_r(const struct lnet_nid *nid, char *buf, size_t buf_size)
 	unsigned int num = be16_to_cpu(nid->nid_num);
 	int n;
 
-	if (LNET_NID_IS_ANY(nid)) {
+	if (si_nid_is_any(nid)) {
 		scnprintf(buf, buf_size, "<?>");
 		return buf;
 	}
 	if (nid->nid_type == LOLND)
 		n = scnprintf(buf, buf_size, "%u", be32_to_cpu(nid->nid_addr[0]));
-	else if (nid_is_nid4(nid))
+	else if (!nid->nid_size)
 		n = scnprintf(buf, buf_size, "%pI4", nid->nid_addr);
 	else
 		n = scnprintf(buf, buf_size, "%pI6c", nid->nid_addr);
@@ -69,7 +112,7 @@ int si_parse_net(const char *text, u32 *net)
 		return -EINVAL;
 	if (text[4] && kstrtou16(text + 4, 10, &num))
 		return -EINVAL;
-	*net = LNET_MKNET(O2IBLND, num);
+	*net = si_net(O2IBLND, num);
 	return 0;
 }
 
@@ -83,7 +126,7 @@ int si_parse_nid(const char *text, struct lnet_nid *nid)
 		return -EINVAL;
 	if (!in4_pton(text, at - text, (u8 *)&addr, -1, NULL))
 		return -EINVAL;
-	lnet_nid4_to_nid(LNET_MKNID(net, be32_to_cpu(addr)), nid);
+	*nid = si_nid_from_u64((u64)net << 32 | be32_to_cpu(addr));
 	return 0;
 }
 

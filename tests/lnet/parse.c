@@ -279,7 +279,7 @@ static int si_check_hdr(const struct si_rx *rx)
 	default:
 		return -EPROTO;
 	}
-	return nid_same(&hdr->dest_nid, &rx->ni->ni.ni_nid) ? 0 : -EPROTO;
+	return si_nid_same(&hdr->dest_nid, &rx->ni->ni.ni_nid) ? 0 : -EPROTO;
 }
 
 static void si_dispatch(const struct si_rx *rx)
@@ -317,7 +317,7 @@ int lnet_parse(struct lnet_ni *ni, struct lnet_hdr *hdr,
 		si_violation(parse_args, "no private data");
 	if (rdma_req && hdr->type == LNET_MSG_ACK)
 		si_violation(parse_args, "RDMA flag with an ACK");
-	if (LNET_NID_IS_ANY(from_nid))
+	if (si_nid_is_any(from_nid))
 		si_violation(parse_args, "no sender");
 
 	/* keeps the NI until recv has been called */

@@ -35,13 +35,13 @@ static unsigned int si_ping_collect(struct si_ping_info *info)
 	info->magic = LNET_PROTO_PING_MAGIC;
 	info->features = SI_PING_FEAT_PING | SI_PING_FEAT_STATUS;
 	info->pid = LNET_PID_LUSTRE;
-	info->ni[n].nid = LNET_MKNID(LNET_MKNET(LOLND, 0), 0);
+	info->ni[n].nid = (u64)si_net(LOLND, 0) << 32;
 	info->ni[n++].status = SI_PING_UP;
 	spin_lock(&si_net_lock);
 	list_for_each_entry(sni, &si_nis, link) {
 		if (!sni->visible || n == SI_PING_NIS)
 			continue;
-		info->ni[n].nid = lnet_nid_to_nid4(&sni->ni.ni_nid);
+		info->ni[n].nid = si_nid_to_u64(&sni->ni.ni_nid);
 		info->ni[n++].status = atomic_read(&sni->ni.ni_fatal_error_on) ?
 				       SI_PING_DOWN : SI_PING_UP;
 	}
@@ -98,8 +98,8 @@ int si_ping_print(struct si_buf *buf, unsigned int len, struct si_out *out)
 		u32 status = si_u32(&info.ni[i].status, swap);
 		struct lnet_nid nid;
 
-		lnet_nid4_to_nid(nid4, &nid);
-		si_out(out, "ni=%s status=%s\n", libcfs_nidstr(&nid),
+		nid = si_nid_from_u64(nid4);
+		si_out(out, "ni=%s status=%s\n", si_nidstr(&nid),
 		       status == SI_PING_UP ? "up" : "down");
 		len -= sizeof(info.ni[0]);
 	}

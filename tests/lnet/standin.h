@@ -328,6 +328,25 @@ void si_cpt_cleanup(void);
 
 /* ------------------------------------------------------------------ nid.c */
 
+/* A network: type and number. */
+static inline u32 si_net(u8 type, u16 num)
+{
+	return type << 16 | num;
+}
+
+/* NULL stands for any NID, too. */
+static inline bool si_nid_is_any(const struct lnet_nid *nid)
+{
+	return !nid || nid->nid_type == 0xff;
+}
+
+u64 si_nid_to_u64(const struct lnet_nid *nid);
+struct lnet_nid si_nid_from_u64(u64 raw);
+u32 si_nid_net(const struct lnet_nid *nid);
+bool si_nid_same(const struct lnet_nid *a, const struct lnet_nid *b);
+/* In a buffer that is used again after 64 calls. */
+char *si_nidstr(const struct lnet_nid *nid);
+
 int si_parse_net(const char *text, u32 *net);
 int si_parse_nid(const char *text, struct lnet_nid *nid);
 u32 si_nid_hash(const struct lnet_nid *nid);

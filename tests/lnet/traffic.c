@@ -494,9 +494,9 @@ static int si_run_find_ni(struct si_run *run, struct si_args *args)
 	if (text && si_parse_nid(text, &nid))
 		return -EINVAL;
 	if (text)
-		run->ni = si_ni_use(LNET_NID_NET(&nid), &nid);
+		run->ni = si_ni_use(si_nid_net(&nid), &nid);
 	else
-		run->ni = si_ni_use(LNET_NID_NET(&run->target), NULL);
+		run->ni = si_ni_use(si_nid_net(&run->target), NULL);
 	return run->ni ? 0 : -ENETUNREACH;
 }
 

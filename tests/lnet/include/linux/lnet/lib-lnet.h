@@ -75,11 +75,6 @@ char *lnet_msgtyp2str(int type);
 bool lnet_send_error_simulation(struct lnet_msg *msg,
 				enum lnet_msg_hstatus *hstatus);
 
-static inline bool lnet_md_is_gpu(struct lnet_libmd *md)
-{
-	return md && (md->md_flags & LNET_MD_FLAG_GPU);
-}
-
 /* --------------------------------------------------------- peers and NIs */
 
 int lnet_notify(struct lnet_ni *ni, struct lnet_nid *nid, bool alive,
@@ -124,116 +119,8 @@ static inline struct cfs_cpt_table *lnet_cpt_table(void)
 
 /* ------------------------------------------------------------------ NIDs */
 
-static inline __u32 LNET_MKNET(__u32 type, __u32 num)
-{
-	return (type << 16) | num;
-}
-
-static inline __u32 LNET_NETNUM(__u32 net)
-{
-	return net & 0xffff;
-}
-
-static inline __u32 LNET_NETTYP(__u32 net)
-{
-	return (net >> 16) & 0xff;
-}
-
-static inline lnet_nid_t LNET_MKNID(__u32 net, __u32 addr)
-{
-	return ((__u64)net << 32) | addr;
-}
-
-static inline __u32 LNET_NIDADDR(lnet_nid_t nid)
-{
-	return (__u32)nid;
-}
-
-static inline __u32 LNET_NIDNET(lnet_nid_t nid)
-{
-	return (__u32)(nid >> 32);
-}
-
-/* The network of a NID in memory form. */
-static inline __u32 LNET_NID_NET(const struct lnet_nid *nid)
-{
-	return LNET_MKNET(nid->nid_type, be16_to_cpu(nid->nid_num));
-}
-
-static inline bool LNET_NID_IS_ANY(const struct lnet_nid *nid)
-{
-	return !nid || nid->nid_type == 0xff;
-}
-
-static inline bool nid_is_nid4(const struct lnet_nid *nid)
-{
-	return NID_BYTES(nid) == 8;
-}
-
-static inline bool nid_same(const struct lnet_nid *n1, const struct lnet_nid *n2)
-{
-	return n1->nid_size == n2->nid_size && n1->nid_type == n2->nid_type &&
-	       n1->nid_num == n2->nid_num &&
-	       !memcmp(n1->nid_addr, n2->nid_addr, 4 + n1->nid_size);
-}
-
-static inline void lnet_nid4_to_nid(lnet_nid_t nid4, struct lnet_nid *nid)
-{
-	memset(nid, 0, sizeof(*nid));
-	if (nid4 == LNET_NID_ANY) {
-		memset(nid, 0xff, sizeof(*nid));
-		nid->nid_size = 0;
-		return;
-	}
-	nid->nid_type = LNET_NETTYP(LNET_NIDNET(nid4));
-	nid->nid_num = cpu_to_be16(LNET_NETNUM(LNET_NIDNET(nid4)));
-	nid->nid_addr[0] = cpu_to_be32(LNET_NIDADDR(nid4));
-}
-
-static inline lnet_nid_t lnet_nid_to_nid4(const struct lnet_nid *nid)
-{
-	if (LNET_NID_IS_ANY(nid))
-		return LNET_NID_ANY;
-	return LNET_MKNID(LNET_NID_NET(nid), be32_to_cpu(nid->nid_addr[0]));
-}
-
 char *libcfs_nidstr_r(const struct lnet_nid *nid, char *buf, size_t buf_size);
 char *libcfs_next_nidstring(void);
-
-static inline char *libcfs_nidstr(const struct lnet_nid *nid)
-{
-	return libcfs_nidstr_r(nid, libcfs_next_nidstring(), LNET_NIDSTR_SIZE);
-}
-
-/* --------------------------------------------------------------- headers */
-
-static inline void lnet_hdr_to_nid4(const struct lnet_hdr *hdr,
-				    struct lnet_hdr_nid4 *vhdr)
-{
-	struct _lnet_hdr_nid4 *h = (struct _lnet_hdr_nid4 *)vhdr;
-
-	h->dest_nid = cpu_to_le64(lnet_nid_to_nid4(&hdr->dest_nid));
-	h->src_nid = cpu_to_le64(lnet_nid_to_nid4(&hdr->src_nid));
-	h->dest_pid = cpu_to_le32(hdr->dest_pid);
-	h->src_pid = cpu_to_le32(hdr->src_pid);
-	h->type = cpu_to_le32(hdr->type);
-	h->payload_length = cpu_to_le32(hdr->payload_length);
-	h->msg = hdr->msg;
-}
-
-static inline void lnet_hdr_from_nid4(struct lnet_hdr *hdr,
-				      const struct lnet_hdr_nid4 *vhdr)
-{
-	const struct _lnet_hdr_nid4 *h = (const struct _lnet_hdr_nid4 *)vhdr;
-
-	lnet_nid4_to_nid(le64_to_cpu(h->dest_nid), &hdr->dest_nid);
-	lnet_nid4_to_nid(le64_to_cpu(h->src_nid), &hdr->src_nid);
-	hdr->dest_pid = le32_to_cpu(h->dest_pid);
-	hdr->src_pid = le32_to_cpu(h->src_pid);
-	hdr->type = le32_to_cpu(h->type);
-	hdr->payload_length = le32_to_cpu(h->payload_length);
-	hdr->msg = h->msg;
-}
 
 /* ------------------------------------------------------- fault injection */
 
@@ -246,18 +133,13 @@ extern unsigned int cfs_fail_val;
 
 int __cfs_fail_check_set(__u32 id, __u32 value, int set);
 
-/* True when the site @id is armed; it then also fires. */
-static inline bool CFS_FAIL_CHECK(__u32 id)
-{
-	if (likely(!READ_ONCE(cfs_fail_loc)))
-		return false;
-	return __cfs_fail_check_set(id, 0, 0);
-}
+/* True when the site @id is armed; it then also fires. Zero arms none. */
+#define CFS_FAIL_CHECK(id) \
+	(unlikely(READ_ONCE(cfs_fail_loc)) && __cfs_fail_check_set(id, 0, 0))
 
 static_assert(sizeof(struct lnet_nid) == 20);
 static_assert(sizeof(union lnet_cmd_hdr) == 40);
 static_assert(sizeof(struct lnet_hdr) == 96);
-static_assert(sizeof(struct lnet_hdr_nid4) == 72);
 static_assert(sizeof(struct lnet_ioctl_config_lnd_cmn_tunables) == 20);
 static_assert(sizeof(struct lnet_ioctl_config_o2iblnd_tunables) == 40);
 

@@ -63,7 +63,6 @@ struct lnet_nid {
 	__be32	nid_addr[4];
 } __packed;
 
-#define NID_BYTES(nid)		((nid)->nid_size + 8)
 #define LNET_NID_ANY		((lnet_nid_t)(-1))
 
 struct lnet_processid {
@@ -140,21 +139,6 @@ struct lnet_hdr {
 	__u32			type;
 	__u32			payload_length;
 	union lnet_cmd_hdr	msg;
-} __packed;
-
-/* The layout of the 72 bytes an LND for 64-bit NIDs puts on the wire. */
-struct _lnet_hdr_nid4 {
-	__le64			dest_nid;
-	__le64			src_nid;
-	__le32			dest_pid;
-	__le32			src_pid;
-	__le32			type;
-	__le32			payload_length;
-	union lnet_cmd_hdr	msg;
-} __packed;
-
-struct lnet_hdr_nid4 {
-	char	_bytes[sizeof(struct _lnet_hdr_nid4)];
 } __packed;
 
 /* ------------------------------------------------------------- tunables */
