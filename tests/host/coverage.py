@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """Lines and branches of the pure rooms that the tests reach, from what llvm-cov exports.
 
-usage: coverage.py EXPORT LEAST
-
 EXPORT is the output of `llvm-cov export`. A function that is generic, or in several test programs,
 is there several times: a branch is taken when it is taken in one of them, a line likewise. Each
 condition has two branches. Prints what is not taken, then the figures; fails when less than LEAST
 percent of the branches are taken.
 """
+import argparse
 import collections
 import json
 import re
@@ -44,8 +43,12 @@ def line_counts(segments):
 
 
 def main():
-    export, least = sys.argv[1:]
-    with open(export, encoding="utf-8") as source:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("export", metavar="EXPORT")
+    parser.add_argument("least", metavar="LEAST", type=float)
+    args = parser.parse_args()
+    with open(args.export, encoding="utf-8") as source:
         data = json.load(source)["data"][0]
     branches = collections.defaultdict(lambda: [0, 0])
     for function in data["functions"]:
@@ -81,7 +84,7 @@ def main():
     for name, room in [*sorted(rooms.items()), ("all", total)]:
         print(f"{name}: lines {room[1]} of {room[0]} ({100 * room[1] / room[0]:.2f} %), "
               f"branches {room[3]} of {room[2]} ({100 * room[3] / room[2]:.2f} %)")
-    sys.exit(100 * total[3] / total[2] < float(least))
+    sys.exit(100 * total[3] / total[2] < args.least)
 
 
 main()

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Does a test notice when wire, proto or driver is broken in one place?
 
-usage: mutants.py OUT SHARD SECONDS
-
 What is done to them, one at a time: conditions are turned round, and their operators replaced by
 their neighbours (< by <=, && by ||); statements are left out; adding becomes subtracting, the
 smaller the larger; functions return at once what says nothing (0, 1, true, false, None, Ok(())).
@@ -17,6 +15,7 @@ where a choice at run time is not possible. OUT/results has a line for each muta
 mutants-explained.txt says of survivors why no test can notice; a survivor that it does not explain
 is a failure, and so is an explanation that nothing needs.
 """
+import argparse
 import concurrent.futures
 import os
 import re
@@ -300,16 +299,21 @@ def explained():
 
 
 def main():
-    out, shard, seconds = sys.argv[1:]
-    out = os.path.abspath(out)
-    first, step = map(int, shard.split("/"))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", metavar="OUT")
+    parser.add_argument("shard", metavar="SHARD", help="which part of how many, as in 1/4")
+    parser.add_argument("seconds", metavar="SECONDS", type=float)
+    args = parser.parse_args()
+    out = os.path.abspath(args.out)
+    first, step = map(int, args.shard.split("/"))
     src = os.path.join(out, "src")
     shutil.rmtree(src, ignore_errors=True)
     for part in ("rust", "tests/host", "Documentation"):
         shutil.copytree(os.path.join(TREE, part), os.path.join(src, part),
                         ignore=shutil.ignore_patterns("target"))
     # Names of tests and house rules are not what is checked.
-    for name in ("tidy.rs", "history.rs", "kiov.rs"):
+    for name in ("tidy.rs", "history.rs", "kiov.rs", "citations.rs"):
         os.remove(os.path.join(src, "tests/host/tests", name))
     with open(os.path.join(src, "tests/host/src/lib.rs"), "a", encoding="utf-8") as lib:
         lib.write(SWITCH)
@@ -333,7 +337,7 @@ def main():
         chosen = [m for m in chosen if (m.path, f"{m.kind}: {texts[m.path][m.line].strip()}") in alive]
     with open(os.path.join(out, "results"), "w", encoding="utf-8") as results:
         pool = concurrent.futures.ThreadPoolExecutor(jobs)
-        end = start + float(seconds)
+        end = start + args.seconds
         judged = pool.map(lambda m: (m, killed(stages, programs, m, cwd, end)), chosen)
         for m, by in judged:
             if by == "no time":

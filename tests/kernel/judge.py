@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The outside judge: what Debian's tshark decodes of our traffic against what our counters say.
 
-usage: judge.py CAPTURE.pcap [STATS.node1 STATS.node2]
-
 CAPTURE is taken on the host end of the veth between two nodes. A STATS file is a copy of
 /sys/kernel/debug/ko2iblnd/stats of a node, taken after the traffic and before the module went;
 its lines `nid A.B.C.D@o2ib`, `sent TYPE MESSAGES BYTES` and `received TYPE MESSAGES BYTES` are read.
@@ -11,6 +9,7 @@ its lines `nid A.B.C.D@o2ib`, `sent TYPE MESSAGES BYTES` and `received TYPE MESS
 Without STATS files only the capture itself is judged. Exits 0 when every check holds, and prints
 one line per check that does not.
 """
+import argparse
 import collections
 import subprocess
 import sys
@@ -162,9 +161,14 @@ def judge_stats(msgs, stats, bad):
 
 
 def main():
-    if len(sys.argv) not in (2, 4):
-        sys.exit(__doc__)
-    msgs, copies = decode(sys.argv[1])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("capture", metavar="CAPTURE.pcap")
+    parser.add_argument("stats", metavar="STATS", nargs="*", help="of node 1 and node 2")
+    args = parser.parse_args()
+    if len(args.stats) not in (0, 2):
+        parser.error("STATS of both nodes or of none")
+    msgs, copies = decode(args.capture)
     bad = []
     if not msgs:
         bad.append("tshark decodes no o2iblnd message in the capture")
@@ -172,7 +176,7 @@ def main():
     still_open = judge_cookies(msgs, bad)
     if still_open:
         bad.append(f"{still_open} requests never got their answer")
-    judge_stats(msgs, [read_stats(p) for p in sys.argv[2:]], bad)
+    judge_stats(msgs, [read_stats(p) for p in args.stats], bad)
     for line in bad[:MAX_SHOWN]:
         print(f"judge: {line}")
     if len(bad) > MAX_SHOWN:

@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The table and the totals of a run with real LNet.
 
-usage: lnet_results.py RUN_DIR OUTPUT RUNNER_OUTPUT SCENARIO...
-
 Scenarios are named PAIRING or PART-PAIRING, as ours-c or checks-ours-c. Each has left its items
 in RUN_DIR/SCENARIO/items.1 and .2: lines of pass, fail or skip, the item's name and a remark,
 separated by tabs. RUNNER_OUTPUT has the runner's own verdict on each scenario: a kernel report,
@@ -11,6 +9,7 @@ or a node that died.
 
 An item passes when it passes in every pairing that ran it. The last line gives the totals.
 """
+import argparse
 import re
 import sys
 from pathlib import Path
@@ -94,13 +93,19 @@ def report(table, pairings):
 
 
 def main():
-    run_dir, output, runner_output, *scenarios = sys.argv[1:]
-    table, pairings = collect(Path(run_dir), Path(runner_output).read_text(), scenarios)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run_dir", metavar="RUN_DIR", type=Path)
+    parser.add_argument("output", metavar="OUTPUT", type=Path)
+    parser.add_argument("runner_output", metavar="RUNNER_OUTPUT", type=Path)
+    parser.add_argument("scenarios", metavar="SCENARIO", nargs="+")
+    args = parser.parse_args()
+    table, pairings = collect(args.run_dir, args.runner_output.read_text(), args.scenarios)
     text, good = report(table, pairings)
-    Path(output).write_text(text)
+    args.output.write_text(text)
     lines = text.splitlines()
     print("\n".join(lines[:-1]))
-    print(f"results: {output}")
+    print(f"results: {args.output}")
     print(lines[-1])
     sys.exit(not good)
 

@@ -2,12 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """A peer from before Lustre 2.15, which knows 256 fragments, and one that speaks version 1 only.
 
-usage: oldpeer.py SRC_IP DST_IP DIR    (where kor_evil.ko is loaded)
-
-SRC_IP is an address of this node on which no LND listens; DST_IP is the node under test. It starts
+To be run where kor_evil.ko is loaded. SRC_IP is an address of this node on which no LND listens; DST_IP is the node under test. It starts
 connections, and answers those that the node under test starts: for that a file DIR/go.K holds what
 that node is to send, and DIR/went.K the outcome. Prints one line a case and a total.
 """
+import argparse
 import os
 import struct
 import sys
@@ -203,7 +202,12 @@ class OldPeer(evil.Peer):
 
 
 def main():
-    peer = OldPeer(*sys.argv[1:4])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("SRC_IP", "DST_IP", "DIR"):
+        parser.add_argument(name)
+    args = parser.parse_args()
+    peer = OldPeer(args.SRC_IP, args.DST_IP, args.DIR)
     for version in (V2, V1):
         peer.connect(version)
         peer.exchanges()

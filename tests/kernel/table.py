@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Print the demo's table.
 
-usage: table.py RUN_DIRECTORY
-
 Reads rows.1 and rows.2, lines of `row` in lib.sh: KIND SIZE MESSAGES MIB_PER_S P50_US P99_US ERRORS,
 and rxe.1 and rxe.2, lines NAME VALUE. Exits 1 when there is no row or any row has errors.
 """
+import argparse
 import pathlib
 import sys
 
@@ -44,9 +43,9 @@ def show_rxe(run):
 
 
 def main():
-    if len(sys.argv) != 2:
-        raise SystemExit(__doc__)
-    run = pathlib.Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", metavar="RUN_DIRECTORY", type=pathlib.Path)
+    run = parser.parse_args().run
     rows = read_rows(run, 1) + read_rows(run, 2)
     if not rows:
         raise SystemExit(f"{run}: no rows: the demo did nothing")

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """Writes Documentation/known-bugs.md from history.txt and the output of `cargo test`.
-
-usage: history.py TEST-OUTPUT PAGE
 """
+import argparse
 import os
 import re
 import sys
@@ -24,9 +23,12 @@ verdict is that of the run this page was made from.
 
 
 def main():
-    output, page = sys.argv[1:]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("output", metavar="TEST-OUTPUT")
+    parser.add_argument("page", metavar="PAGE")
+    args = parser.parse_args()
     verdicts = {}
-    with open(output, encoding="utf-8") as log:
+    with open(args.output, encoding="utf-8") as log:
         for match in re.finditer(r"^test (?:\w+::)*(\w+) \.\.\.(?:.*?)(ok|FAILED)$", log.read(), re.M):
             verdicts[match[1]] = match[2]
     rows, reasons = [], []
@@ -45,7 +47,7 @@ def main():
             bad = [t for t in tests if verdicts[t] != "ok"]
             names = ", ".join(f"`{t}`" for t in tests)
             rows.append((", ".join(ids), what, names, "FAILED" if bad else "holds"))
-    with open(page, "w", encoding="utf-8") as out:
+    with open(args.page, "w", encoding="utf-8") as out:
         out.write(HEAD)
         out.writelines("| " + " | ".join(row) + " |\n" for row in rows)
         out.write("\n## Not shown by the host tests\n\n| entry | what went wrong | why |\n|---|---|---|\n")
