@@ -110,6 +110,19 @@ clippy: check-kdir
 	@mkdir -p $(OUT)/clippy
 	@$(call kbuild,$(CURDIR),$(OUT)/clippy,modules,$(knobs) CLIPPY=1 KBUILD_MODPOST_WARN=1)
 
+# The module's crate, private items too.
+rustdoc: modules
+	@$(in-root) scripts/rustdoc $(OUT)/ko2iblnd $(OUT)/doc
+
+# For editors: rust-project.json at the top. A tree in the cache was made in the root, so that is
+# where the compiler's sources are.
+rust-analyzer: modules
+	@mkdir -p $(OUT)/rust-analyzer
+	@$(call kbuild,$(CURDIR),$(OUT)/rust-analyzer,rust-analyzer)
+	@scripts/rust-project $(OUT)/rust-analyzer/rust-project.json $(CURDIR) $(OUT)/ko2iblnd \
+		$(if $(in-root),"$$(scripts/setup-root)",/) >rust-project.json
+	@echo $(CURDIR)/rust-project.json
+
 demo:
 	@scripts/demo $(KERNEL)
 
@@ -159,11 +172,14 @@ help:
 #:
 #: make um-kernel          make the UML kernel that the tests use, print its path
 #: make clippy             clippy over the module
+#: make rustdoc            documentation of the module's crate, private items included
+#: make rust-analyzer      rust-project.json, for editors: kernel, module; tests/host has a Cargo.toml
 #: make clean              remove build/ (the cache stays: KOR_CACHE, $(KOR_CACHE))
 #:
 #: SERIES=7.2 with demo and test: another line of scripts/kernels than the first.
 #: V=1 shows commands; KOR_JOBS is the number of parallel jobs.
 #: Documentation/testing.md says more.
 
-.PHONY: all modules standin evil put install uninstall clippy demo test test-fast test-kernels test-lnet prove fuzz um-kernel clean help \
+.PHONY: all modules standin evil put install uninstall clippy rustdoc rust-analyzer demo test \
+	test-fast test-kernels test-lnet prove fuzz um-kernel clean help \
 	check-kdir check-lnet check-builds

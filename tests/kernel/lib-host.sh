@@ -313,6 +313,14 @@ verdict() {
 	[ -z "$why" ] || [ "$why" = ok ] || echo "$why"
 }
 
+# again NAME GIVEN: the command that runs a scenario once more, in a fresh clone, too.
+again() {
+	case $2 in
+	*/scenarios-lnet/*) echo "scripts/test-lnet $lnet $1" ;;
+	*) echo "scripts/replay scenario $kernel $2" ;;
+	esac
+}
+
 run_scenario() {
 	local name=$1 start why end node
 	file_of_scenario=$here/scenarios/$name.sh
@@ -355,6 +363,7 @@ run_scenario() {
 		return 0
 	fi
 	printf 'FAIL %s: %s\n' "$name" "$why"
+	echo "  run it again: $(again "$name" "$1")"
 	for ((node = 1; node <= nodes; node++)); do
 		echo "  node $node, end of console ($run/console.$node):"
 		tail -n 25 "$run/console.$node" 2>/dev/null | tr -d '\r' | sed 's/^/  | /'

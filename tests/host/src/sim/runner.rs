@@ -200,7 +200,7 @@ pub fn tell(seed: u64, failure: &Failure, options: &Options) {
     let skip = minimal.options.skip();
     println!("{}: {}", minimal.failure.place, minimal.failure.text);
     println!(
-        "({} runs) KOR_SIM_SEED={seed} KOR_SIM_SKIP={skip}",
+        "after {} runs; run it again: scripts/replay seed {seed} {skip}",
         minimal.runs
     );
 }
