@@ -2,7 +2,7 @@
 
 //! What code and documents cite is there: pages and their headings, sections of the protocol and
 //! of the contract and steps in them, entries of the bug catalogue, items of the contract's
-//! checklist, files of the tree.
+//! checklist, files of the tree, and functions in files.
 //!
 //! A citation is `page.md section N`, `page.md N.N`, or `section N` alone, which means
 //! protocol.md. Further numbers may follow with a comma, `and` or `to`; `step N of section M` and
@@ -285,6 +285,33 @@ fn check_files(file: &str, text: &str, bad: &mut Vec<String>) {
     }
 }
 
+/// Functions that documents name with their file, as in `send` (`rust/lnd/send.rs`).
+fn check_functions(file: &str, text: &str, bad: &mut Vec<String>) -> usize {
+    let mut seen = 0;
+    for (n, line) in text.lines().enumerate() {
+        let parts: Vec<_> = line.split('`').collect();
+        for three in parts.windows(4).skip(1).step_by(2) {
+            let &[name, " (", path, rest] = three else {
+                continue;
+            };
+            if !path.ends_with(".rs") || !rest.starts_with(')') {
+                continue;
+            }
+            seen += 1;
+            let code = fs::read_to_string(root().join(path)).unwrap_or_default();
+            let head = format!("fn {name}");
+            let there = code.match_indices(&head).any(|(at, _)| {
+                let behind = &code[at + head.len()..];
+                behind.starts_with(['(', '<'])
+            });
+            if !there {
+                bad.push(format!("{file}:{}: there is no `{name}` in {path}", n + 1));
+            }
+        }
+    }
+    seen
+}
+
 fn exists(path: &str) -> bool {
     let Some((head, tail)) = path.split_once('*') else {
         return root().join(path).exists();
@@ -338,7 +365,7 @@ fn citations_resolve() {
         .1;
     let known = ids(catalogue);
     let mut bad = Vec::new();
-    let mut seen = 0;
+    let (mut seen, mut functions) = (0, 0);
     for (file, text) in &texts {
         if file.ends_with("tests/citations.rs") {
             continue;
@@ -347,11 +374,15 @@ fn citations_resolve() {
         check_sections(&pages, file, text, &mut bad);
         check_pages(&pages, file, text, &mut bad);
         check_files(file, text, &mut bad);
+        if file.ends_with(".md") {
+            functions += check_functions(file, text, &mut bad);
+        }
         for id in ids(text).difference(&known) {
             bad.push(format!("{file}: {id} is not in bug-catalogue.md"));
         }
     }
     assert!(seen > 80, "only {seen} sections are cited");
+    assert!(functions > 30, "only {functions} functions are named");
     assert!(bad.is_empty(), "\n{}", bad.join("\n"));
 }
 
@@ -388,6 +419,7 @@ fn a_citation_can_fail() {
         check_sections(&pages, "rust/x.rs", text, &mut bad);
         check_pages(&pages, "rust/x.rs", text, &mut bad);
         check_files("x.md", text, &mut bad);
+        check_functions("x.md", text, &mut bad);
         bad
     };
     let good = [
@@ -400,6 +432,7 @@ fn a_citation_can_fail() {
         "// a section of text; steps 7 to 10",
         "let x = self.md.len();",
         "`tests/host/tests/tidy.rs` `rust/*.rs`",
+        "| `strip` (`tests/host/tests/tidy.rs`) | `x` (y) |",
     ];
     for text in good {
         assert_eq!(check(text), Vec::<String>::new(), "{text}");
@@ -418,6 +451,8 @@ fn a_citation_can_fail() {
         "let x = 1; // see design.md",
         "`tests/host/tests/untidy.rs`",
         "`rust/*.py`",
+        "| `strap` (`tests/host/tests/tidy.rs`) |",
+        "| x | `stri` (`tests/host/tests/tidy.rs`) |",
     ];
     for text in wrong {
         assert_eq!(check(text).len(), 1, "{text}");
