@@ -117,7 +117,7 @@ pub(crate) fn kiov_entries(k: &RawKiov) -> *const RawBioVec {
 ///
 /// `ni` must be valid.
 pub(crate) unsafe fn ni_net_ns(ni: *const RawNi) -> *mut RawNet {
-    // SAFETY: by the contract of this function.
+    // SAFETY: By the contract of this function.
     unsafe { bindings::kor_lnet_ni_net_ns(ni) }.cast()
 }
 
@@ -127,7 +127,7 @@ pub(crate) unsafe fn ni_net_ns(ni: *const RawNi) -> *mut RawNet {
 ///
 /// `list` must be writable and `ns` a namespace that is held.
 pub(crate) unsafe fn inet_enumerate(list: *mut *mut RawInetDev, ns: *mut RawNet) -> i32 {
-    // SAFETY: by the contract of this function.
+    // SAFETY: By the contract of this function.
     unsafe { bindings::kor_lnet_inet_enumerate(list, ns.cast()) }
 }
 
@@ -137,7 +137,7 @@ pub(crate) unsafe fn inet_enumerate(list: *mut *mut RawInetDev, ns: *mut RawNet)
 ///
 /// `ns` must be a namespace that is held.
 pub(crate) unsafe fn link_status(ns: *mut RawNet, ifindex: u32) -> i32 {
-    // SAFETY: by the contract of this function.
+    // SAFETY: By the contract of this function.
     unsafe { bindings::kor_lnet_link_status(ns.cast(), ifindex) }
 }
 
@@ -147,7 +147,7 @@ pub(crate) unsafe fn link_status(ns: *mut RawNet, ifindex: u32) -> i32 {
 ///
 /// `dev` must be NULL or a device that stays registered.
 pub(crate) unsafe fn dev_prio(dev: *mut RawDevice, dev_idx: u32) -> u32 {
-    // SAFETY: by the contract of this function.
+    // SAFETY: By the contract of this function.
     unsafe { bindings::kor_lnet_dev_prio(dev.cast(), dev_idx) }
 }
 
@@ -158,7 +158,7 @@ pub(crate) unsafe fn dev_prio(dev: *mut RawDevice, dev_idx: u32) -> u32 {
 /// `page` must be a page that stays, `off + len` at most its size, and `dst` writable for `len`
 /// bytes.
 pub(crate) unsafe fn page_read(page: *mut RawPage, off: u32, dst: *mut u8, len: u32) {
-    // SAFETY: by the contract of this function.
+    // SAFETY: By the contract of this function.
     unsafe { bindings::kor_page_read(page.cast(), off, dst.cast(), len) }
 }
 
@@ -168,7 +168,7 @@ pub(crate) unsafe fn page_read(page: *mut RawPage, off: u32, dst: *mut u8, len: 
 ///
 /// As of [`page_read`], with `src` readable for `len` bytes.
 pub(crate) unsafe fn page_write(page: *mut RawPage, off: u32, src: *const u8, len: u32) {
-    // SAFETY: by the contract of this function.
+    // SAFETY: By the contract of this function.
     unsafe { bindings::kor_page_write(page.cast(), off, src.cast(), len) }
 }
 
@@ -176,7 +176,7 @@ pub(crate) unsafe fn page_write(page: *mut RawPage, off: u32, src: *const u8, le
 ///
 /// Parameters with mode 0644 change at any time, so each is loaded once.
 pub(crate) fn params() -> Params {
-    // SAFETY: the structure exists as long as the module; its ints are written whole.
+    // SAFETY: The structure exists as long as the module; its ints are written whole.
     unsafe { core::ptr::read_volatile(&raw const bindings::kor_params) }
 }
 

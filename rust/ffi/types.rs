@@ -68,9 +68,9 @@ impl Page {
     }
 }
 
-// SAFETY: a page pointer is an address without thread affinity; whatever uses it states its needs.
+// SAFETY: A page pointer is an address without thread affinity; whatever uses it states its needs.
 unsafe impl Send for Page {}
-// SAFETY: as for `Send`.
+// SAFETY: As for `Send`.
 unsafe impl Sync for Page {}
 
 /// A network namespace, by pointer.
@@ -97,9 +97,9 @@ impl Net {
     }
 }
 
-// SAFETY: by the type invariant the namespace is referenced; functions that take it are reentrant.
+// SAFETY: By the type invariant the namespace is referenced; functions that take it are reentrant.
 unsafe impl Send for Net {}
-// SAFETY: as for `Send`.
+// SAFETY: As for `Send`.
 unsafe impl Sync for Net {}
 
 /// A `struct device` that does DMA, by pointer.
@@ -163,7 +163,7 @@ impl<'a> Kiov<'a> {
     /// Unless `bv` is NULL or `nr` is 0, `bv` must point to `nr` entries of `struct bio_vec` that
     /// neither change nor go away during `'a`, nor do their pages.
     pub(crate) unsafe fn from_raw(bv: *const RawBioVec, nr: u32, offset: u32, len: u32) -> Self {
-        // INVARIANT: by the contract of this function; without a vector there are no entries.
+        // INVARIANT: By the contract of this function; without a vector there are no entries.
         Kiov {
             bv,
             nr: if bv.is_null() { 0 } else { nr },
@@ -223,9 +223,9 @@ impl Iterator for Slices<'_> {
 
     fn next(&mut self) -> Option<PageSlice> {
         while self.left > 0 && self.nr > 0 {
-            // SAFETY: by the type invariant `bv` points to an entry, as `nr` is not 0.
+            // SAFETY: By the type invariant `bv` points to an entry, as `nr` is not 0.
             let entry = unsafe { *self.bv };
-            // INVARIANT: one entry less follows the one behind it.
+            // INVARIANT: One entry less follows the one behind it.
             self.bv = self.bv.wrapping_add(1);
             self.nr -= 1;
             if entry.len <= self.skip {

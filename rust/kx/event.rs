@@ -12,7 +12,7 @@ use kernel::{
 /// What a thread sleeps on between two rounds of its loop.
 ///
 /// Signals add up to one: a signal given before or during [`Event::wait`] ends that wait, so a
-/// thread that looks at its work after each wait misses nothing. Meant for one waiting thread;
+/// thread that checks its work after each wait misses nothing. Meant for one waiting thread;
 /// with several, any one of them gets a signal.
 #[pin_data]
 pub(crate) struct Event {

@@ -26,8 +26,8 @@ use kernel::{
 /// # Invariants
 ///
 /// `task` is a thread created by `spawn`, of which `self` owns a task reference. `data` is the
-/// boxed closure given to it, to be freed with `free` by whoever learns that the thread never ran
-/// it.
+/// boxed closure given to it, to be freed with `free` by the caller that learns that the thread
+/// never ran it.
 pub(crate) struct Kthread {
     task: NonNull<ffi::kx::Task>,
     data: *mut c_void,

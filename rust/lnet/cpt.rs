@@ -22,19 +22,19 @@ pub(crate) fn cpt_count() -> u32 {
 
 /// CPUs of `cpt`; 0 when it has none or does not exist.
 pub(crate) fn cpt_weight(cpt: Cpt) -> u32 {
-    // SAFETY: as in `cpt_count`; the function checks the index.
+    // SAFETY: As in `cpt_count`; the function checks the index.
     unsafe { ffi::cpt_weight(cpt.0) }
 }
 
 /// The node to allocate on for `cpt`.
 pub(crate) fn cpt_node(cpt: Cpt) -> Node {
-    // SAFETY: as in `cpt_count`; the function checks the index.
+    // SAFETY: As in `cpt_count`; the function checks the index.
     Node::from_raw(unsafe { ffi::cpt_node(cpt.0) })
 }
 
 /// The CPT that `node` belongs to; `None` when it is unknown.
 pub(crate) fn cpt_of_node(node: Node) -> Option<Cpt> {
-    // SAFETY: as in `cpt_count`; LNet takes any number.
+    // SAFETY: As in `cpt_count`; LNet takes any number.
     let cpt = unsafe { ffi::cpt_of_node(node.as_raw()) };
     u32::try_from(cpt).ok().map(Cpt)
 }
@@ -45,6 +45,6 @@ pub(crate) fn cpt_of_node(node: Node) -> Option<Cpt> {
 ///
 /// `EINVAL` for a CPT that does not exist, `ENODEV` when none of its CPUs is online.
 pub(crate) fn bind_to_cpt(cpt: Cpt) -> Result {
-    // SAFETY: as in `cpt_count`; the function checks the index.
+    // SAFETY: As in `cpt_count`; the function checks the index.
     to_result(unsafe { ffi::cpt_bind(cpt.0) })
 }

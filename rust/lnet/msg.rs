@@ -108,7 +108,7 @@ pub(crate) struct Message {
 
 // SAFETY: LNet lets any thread finalize a message.
 unsafe impl Send for Message {}
-// SAFETY: what takes `&self` only reads what LNet does not change while the message is ours, and
+// SAFETY: What takes `&self` only reads what LNet does not change while the message is ours, and
 // `lnet_send_error_simulation` and `lnet_create_reply_msg` do their own locking.
 unsafe impl Sync for Message {}
 
@@ -126,7 +126,7 @@ impl Message {
     ) -> Option<Self> {
         let msg = NonNull::new(msg)?;
         LIVE.add(1, Relaxed);
-        // INVARIANT: by the contract of this function.
+        // INVARIANT: By the contract of this function.
         Some(Message { msg, source, sink })
     }
 
@@ -139,14 +139,14 @@ impl Message {
     /// What is to be sent: the payload of a PUT or REPLY, or the reply to a GET that was passed to
     /// [`NiHandle::parse`](super::NiHandle::parse) with `rdma`. Empty for ACK and GET.
     pub(crate) fn source(&self) -> Kiov<'_> {
-        // SAFETY: by the type invariant, and the borrow keeps the message from being finalized.
+        // SAFETY: By the type invariant, and the borrow keeps the message from being finalized.
         unsafe { kiov(&self.source) }
     }
 
     /// Where received bytes go. For a GET to be sent: the whole memory descriptor, room for the
     /// reply. For a message received: the bytes that are wanted, at most what it carries.
     pub(crate) fn sink(&self) -> Kiov<'_> {
-        // SAFETY: as in `source`.
+        // SAFETY: As in `source`.
         unsafe { kiov(&self.sink) }
     }
 
@@ -164,7 +164,7 @@ impl Message {
     /// The common end.
     fn end(&self, status: i32, health: Health) {
         LIVE.add(-1, Relaxed);
-        // SAFETY: by the type invariant; the callers do not use the message again.
+        // SAFETY: By the type invariant; the callers do not use the message again.
         unsafe { ffi::finalize(self.msg.as_ptr(), status, health.as_raw()) };
     }
 
@@ -173,7 +173,7 @@ impl Message {
     /// To be called before the GET can leave, and not for one that goes to a router or is being
     /// forwarded. `None` when the memory descriptor is going away or there is no memory.
     pub(crate) fn create_reply(&self, ni: &Ni) -> Option<Message> {
-        // SAFETY: by the type invariants; the request is still ours.
+        // SAFETY: By the type invariants; the request is still ours.
         let reply = unsafe { ffi::create_reply(ni.as_raw(), self.msg.as_ptr()) };
         let nothing = ffi::RawKiov::default();
         // SAFETY: LNet has just made the reply for us; it fills the memory of the request.
@@ -190,7 +190,7 @@ impl Message {
         if len > self.sink.length {
             return Err(EINVAL);
         }
-        // SAFETY: by the type invariants.
+        // SAFETY: By the type invariants.
         unsafe { ffi::set_reply_len(ni.as_raw(), self.msg.as_ptr(), len) };
         Ok(())
     }
@@ -200,7 +200,7 @@ impl Message {
     /// no lock that is taken inside it may be held.
     pub(crate) fn simulated_failure(&self) -> Option<Health> {
         let mut health = Health::LocalError.as_raw();
-        // SAFETY: by the type invariant; `health` is writable.
+        // SAFETY: By the type invariant; `health` is writable.
         let fail = unsafe { ffi::simulate_error(self.msg.as_ptr(), &mut health) };
         fail.then(|| Health::from_raw(health))
     }
@@ -220,7 +220,7 @@ impl Drop for Message {
 ///
 /// The vector and its pages must stay for `'a`.
 unsafe fn kiov<'a>(k: &ffi::RawKiov) -> Kiov<'a> {
-    // SAFETY: by the contract of this function.
+    // SAFETY: By the contract of this function.
     unsafe { Kiov::from_raw(ffi::kiov_entries(k), k.nr, k.offset, k.length) }
 }
 
@@ -315,7 +315,7 @@ impl<C: RxOwner> RxHandle<C> {
     ///
     /// `raw` must come from `into_raw` of the same `C`, and must not be used again.
     pub(super) unsafe fn from_raw(raw: NonNull<c_void>) -> Self {
-        // SAFETY: the tag is borrowed from the connection, of which `into_raw` left a reference
+        // SAFETY: The tag is borrowed from the connection, of which `into_raw` left a reference
         // behind, so it is still there.
         let tag = unsafe { raw.cast::<RxTag>().as_ref() };
         let rx = tag.rx;

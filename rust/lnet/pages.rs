@@ -31,7 +31,7 @@ pub(crate) fn copy_to_pages(dst: Kiov<'_>, src: &[u8]) -> Result {
         if !within_page(&s) {
             return Err(EFAULT);
         }
-        // SAFETY: the page stays while `dst` is borrowed; `now` is at most `s.len` bytes long.
+        // SAFETY: The page stays while `dst` is borrowed; `now` is at most `s.len` bytes long.
         unsafe { ffi::page_write(s.page.as_ptr(), s.offset, now.as_ptr(), now.len() as u32) };
         rest = later;
         if rest.is_empty() {
@@ -58,7 +58,7 @@ pub(crate) fn copy_from_pages(dst: &mut [u8], src: Kiov<'_>) -> Result {
         if !within_page(&s) {
             return Err(EFAULT);
         }
-        // SAFETY: as in `copy_to_pages`, in the other direction.
+        // SAFETY: As in `copy_to_pages`, in the other direction.
         unsafe {
             ffi::page_read(
                 s.page.as_ptr(),

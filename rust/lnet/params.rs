@@ -12,7 +12,7 @@ use kernel::str::{
 ///
 /// Those with mode 0644 (`cksum`, `timeout`, `retry_count`, `rnr_retry_count`, `keepalive`,
 /// `require_privileged_port`, `use_privileged_port`) may change at any time, so take a new copy to
-/// see their value of now. Taking one does not sleep.
+/// see the current value. Taking one does not sleep.
 #[derive(Clone, Copy)]
 pub(crate) struct Params {
     raw: ffi::Params,
@@ -29,7 +29,7 @@ impl Params {
         if self.raw.ipif_name.is_null() {
             return c"";
         }
-        // SAFETY: the parameter is a C string that cannot be changed after load (mode 0444).
+        // SAFETY: The parameter is a C string that cannot be changed after load (mode 0444).
         unsafe { CStr::from_char_ptr(self.raw.ipif_name) }
     }
 }
@@ -42,7 +42,7 @@ impl core::ops::Deref for Params {
     }
 }
 
-// SAFETY: the only pointer is to a string that stays as long as the module.
+// SAFETY: The only pointer is to a string that stays as long as the module.
 unsafe impl Send for Params {}
-// SAFETY: as for `Send`.
+// SAFETY: As for `Send`.
 unsafe impl Sync for Params {}

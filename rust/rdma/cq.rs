@@ -38,8 +38,8 @@ pub(crate) type CqQueue<T> = RunQueue<CqData<T>>;
 /// asynchronous handlers of CQ and QP noted.
 ///
 /// It lives until `ib_destroy_cq()` has returned and no queue holds it. The owner's data must
-/// not hold the [`Cq`] or the [`Qp`](super::Qp) for ever: that would be a cycle, to be broken by
-/// whoever tears the connection down.
+/// not hold the [`Cq`] or the [`Qp`](super::Qp) for ever: that would be a cycle, which
+/// teardown of the connection has to break.
 pub(crate) struct CqData<T> {
     cq_error: AtomicFlag,
     qp_error: AtomicFlag,

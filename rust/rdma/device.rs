@@ -40,7 +40,7 @@ pub(crate) use crate::ffi::verbs::DeviceCaps;
 /// An RDMA device (`struct ib_device`), kept from being unregistered.
 ///
 /// Unregistering waits until the last of these is gone, after every client's `remove` returned. So
-/// whoever holds one lets it go when [`Client::remove`](super::Client::remove) is called.
+/// a holder drops it when [`Client::remove`](super::Client::remove) is called.
 ///
 /// # Invariants
 ///

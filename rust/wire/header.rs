@@ -71,7 +71,7 @@ impl Header {
     ///
     /// # Errors
     ///
-    /// The first of the four identities that is wrong; the connection is closed with ESTALE.
+    /// The first of the four identities that is wrong; the connection is closed with `ESTALE`.
     pub fn check_identity(&self, expect: &Identity) -> Result<(), IdentityError> {
         if self.src != expect.peer {
             return Err(IdentityError::SrcNid {

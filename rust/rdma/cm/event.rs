@@ -68,7 +68,7 @@ unsafe extern "C" fn kor_rust_cm_event(
     0
 }
 
-/// Gives a new id a slot of its listener's backlog; false if there is none.
+/// Gives a new id a slot of its listener's backlog. `false` when the backlog is empty.
 fn connect_request(
     listener: &Arc<CmSlot>,
     id: NonNull<verbs::RdmaCmId>,
@@ -184,7 +184,7 @@ impl CmEvents {
 }
 
 impl Drop for CmEvents {
-    /// Lets go of what was not looked at; connection requests are rejected.
+    /// Drops the events that nobody took; connection requests among them are rejected.
     fn drop(&mut self) {
         while self.pop().is_some() {}
     }

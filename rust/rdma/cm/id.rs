@@ -85,7 +85,7 @@ impl CmId {
         }
     }
 
-    /// Changes the tag that events carry, also of those that wait to be looked at.
+    /// Changes the tag that events carry, including those that are queued.
     pub(crate) fn set_tag(&self, tag: u64) {
         self.id.slot().tag.store(tag, Relaxed);
     }
@@ -259,7 +259,7 @@ impl CmId {
     ///
     /// # Errors
     ///
-    /// See [`CmId`]; nothing that has to be done depends on them.
+    /// See [`CmId`]. They may be ignored.
     pub(crate) fn disconnect(&self) -> Result {
         // SAFETY: The id is alive.
         to_result(unsafe { verbs::cm_disconnect(self.id.as_raw()) })
@@ -304,10 +304,10 @@ impl Drop for CmId {
 
 /// An id that listens, with the slots for what it hears.
 ///
-/// Dropping it stops listening, and sleeps. Requests that wait to be looked at stay so.
+/// Dropping it stops listening, and sleeps. Requests that are queued stay queued.
 pub(crate) struct Listener {
     _id: CmId,
-    /// Dropped after the id: then no callback takes from it, and nobody adds to it.
+    /// Dropped after the id: no callback takes from it then, and nothing refills it.
     _backlog: Backlog,
 }
 

@@ -6,8 +6,8 @@
 //! the id's events that exists before the id does. The callback looks the slot up, copies the
 //! event into it, wakes the thread that serves the [`CmEvents`] and returns 0; it takes no lock
 //! that is held across a call of the CM, allocates nothing and decides nothing. Every kind of
-//! event has its place in the slot, so none is lost; one that is repeated before it is looked at
-//! counts once.
+//! event has its place in the slot, so none is lost; one that is repeated before it is
+//! taken counts once.
 //!
 //! A new id, made by the CM for a connection request, starts with its listener's number. Its
 //! listener has a backlog of slots for that: the callback gives it the number of one of them. When

@@ -25,7 +25,7 @@ pub(crate) struct ConnParam<'a> {
     pub(crate) flow_control: bool,
     /// Retransmissions, up to 7.
     pub(crate) retry_count: u8,
-    /// Retries when the receiver is not ready, up to 6; 7 is for ever.
+    /// Retries when the receiver is not ready, up to 6; 7: without limit.
     pub(crate) rnr_retry_count: u8,
 }
 

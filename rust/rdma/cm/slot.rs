@@ -34,7 +34,7 @@ use kernel::{
     },
 };
 
-/// Requests that wait to be looked at, for each listener.
+/// Connection requests that may be queued per listener.
 pub(super) const BACKLOG: usize = 64;
 
 kernel::sync::global_lock! {
@@ -125,11 +125,11 @@ pub(super) struct SlotInner {
     pub(super) request: PrivateData,
     /// Of the answer to one.
     pub(super) answer: PrivateData,
-    /// The id of a connection request that was not looked at yet, and its listener.
+    /// The id of a connection request that is queued, and its listener.
     pub(super) new_id: Option<NewId>,
     /// Of a listener: slots for new ids.
     pub(super) backlog: KVec<Arc<CmSlot>>,
-    /// Of a listener: requests that were not looked at yet.
+    /// Of a listener: its requests that are queued.
     pub(super) pending: usize,
 }
 
@@ -160,7 +160,8 @@ impl SlotInner {
         }
     }
 
-    /// Notes an event; false if it is not to be reported.
+    /// Queues an event. `false` when it is not to be reported: its like is queued, or the owner is
+    /// gone.
     pub(super) fn push(&mut self, event: u32, status: i32) -> bool {
         // Fits: checked against KINDS next.
         let (index, byte) = (event as usize, event as u8);
