@@ -90,7 +90,7 @@ impl Region {
 
 impl Mr<Free> {
     /// Allocates a region for up to `max_pages` pages; `gaps`: whose inner borders need not be
-    /// page-aligned (only where [`DeviceCaps::sg_gaps`](super::DeviceCaps) is set). Sleeps.
+    /// page-aligned (only where [`DeviceCaps::sg_gaps`](super::device::DeviceCaps) is set). Sleeps.
     ///
     /// # Errors
     ///
