@@ -16,7 +16,9 @@ $(foreach v,KDIR LNET OUT KOR_CACHE DESTDIR INSTALL_MOD_PATH KOR_SIGN_KEY KOR_SI
 	$(call kor-path-ok,$($v),$v,give another path))
 
 override KDIR := $(abspath $(KDIR))
-override LNET := $(if $(LNET),$(abspath $(LNET)))
+# The root has the tree, not a symbolic link to it.
+override LNET := $(if $(LNET),$(or $(realpath $(LNET)),$(abspath $(LNET))))
+$(call kor-path-ok,$(LNET),LNET,give another path)
 # Modules for two kernels never meet in one directory.
 kernel-release := $(shell cat $(KDIR)/include/config/kernel.release 2>/dev/null)
 OUT ?= build/$(if $(LNET),lnet,module)$(if $(kernel-release),-$(kernel-release))
