@@ -10,6 +10,10 @@
 //! no panic that the wire, the verbs, the CM, LNet or a tunable can reach. The same files are
 //! compiled into the module and into `tests/host`.
 //!
+//! - [`shell`]: what the loop needs done, under a lock and with none.
+//! - [`send`]: from LNet to a connection.
+//! - [`recv`]: what a received message is answered with.
+//! - [`exec`]: completions, asynchronous events and actions of a connection.
 //! - [`form`]: which form a message takes on the wire.
 //! - [`tunables`]: from what the user gave to what an NI uses; sizes of pools and threads.
 //! - [`usable`]: whether LNet should avoid an NI.
@@ -30,8 +34,12 @@
 
 pub mod admission;
 pub mod cm;
+pub mod exec;
 pub mod form;
 pub mod handshake;
 pub mod placement;
+pub mod recv;
+pub mod send;
+pub mod shell;
 pub mod tunables;
 pub mod usable;

@@ -45,8 +45,6 @@ macro_rules! errnos {
 }
 
 errnos! {
-    ENODATA = 61, "No data available.";
-    EPROTO = 71, "Protocol error.";
     EAFNOSUPPORT = 97, "Address family not supported.";
     EOPNOTSUPP = 95, "Operation not supported.";
     EADDRINUSE = 98, "Address already in use.";

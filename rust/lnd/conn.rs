@@ -29,7 +29,14 @@ use super::{
     Driver, //
 };
 use crate::{
-    driver::placement,
+    driver::{
+        exec::AsyncEvents,
+        placement,
+        shell::{
+            drive,
+            Request, //
+        },
+    },
     kx::Node,
     lnet::{
         self,
@@ -130,29 +137,6 @@ pub(crate) struct ConnInner {
     hca: Option<Arc<Hca>>,
 }
 
-/// What connd is wanted for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wish {
-    /// Tell the CM that traffic has arrived.
-    NotifyEstablished,
-    /// Disconnect and move the QP to the error state.
-    Disconnect,
-    /// Destroy the QP as it is.
-    DestroyQp,
-    /// Take everything down.
-    Drained,
-}
-
-impl Wish {
-    /// In the order in which they are to be seen to.
-    pub(crate) const ALL: [Self; 4] = [
-        Self::NotifyEstablished,
-        Self::Disconnect,
-        Self::DestroyQp,
-        Self::Drained,
-    ];
-}
-
 /// A connection.
 #[pin_data]
 pub(crate) struct Conn {
@@ -168,7 +152,8 @@ pub(crate) struct Conn {
     /// For LNet to hold on to receive buffers.
     tags: KVVec<RxTag>,
     notify: Arc<CqNotify<Key>>,
-    wishes: [AtomicFlag; Wish::ALL.len()],
+    /// What connd is asked for.
+    requests: [AtomicFlag; Request::ALL.len()],
     /// The peer's engine has been told of it.
     known: Atomic<bool>,
     /// Bytes of the path MTU; 0 when unknown.
@@ -249,7 +234,7 @@ impl Conn {
                 inner <- new_spinlock!(inner, "ko2iblnd::Conn"),
                 tags,
                 notify,
-                wishes: [const { AtomicFlag::new(false) }; Wish::ALL.len()],
+                requests: [const { AtomicFlag::new(false) }; Request::ALL.len()],
                 known: Atomic::new(false),
                 mtu: Atomic::new(setup.cm.path_mtu()),
                 links <- ListLinks::new(),
@@ -276,10 +261,7 @@ impl Conn {
         f: impl FnOnce(&mut Engine<KernelStorage, KBox<Tx>>, Instant) -> R,
     ) -> R {
         let mut inner = self.inner.lock();
-        let now = now();
-        let result = f(&mut inner.engine, now);
-        post::post_all(&mut inner, now);
-        let kick = inner.engine.has_actions();
+        let (result, kick) = drive(&mut *inner, now(), f);
         drop(inner);
         if kick {
             self.kick();
@@ -309,22 +291,28 @@ impl Conn {
     }
 
     /// What the asynchronous handlers noted.
-    pub(crate) fn take_events(&self) -> crate::rdma::CqEvents {
-        self.notify.take_events()
+    pub(crate) fn take_events(&self) -> AsyncEvents {
+        let events = self.notify.take_events();
+        AsyncEvents {
+            comm_est: events.comm_est,
+            cq_error: events.cq_error,
+            qp_error: events.qp_error,
+            peer_error: events.peer_error,
+        }
     }
 
-    /// Tells connd what it is wanted for.
-    pub(crate) fn wish(self: &Arc<Self>, wish: Wish) {
-        if let Some(flag) = self.wishes.get(wish as usize) {
+    /// Has connd serve a request.
+    pub(crate) fn request(self: &Arc<Self>, request: Request) {
+        if let Some(flag) = self.requests.get(request as usize) {
             flag.xchg(true, Full);
         }
         self.peer.ni.driver.connd.push_conn(self.clone());
     }
 
-    /// Takes a wish.
-    pub(crate) fn take_wish(&self, wish: Wish) -> bool {
-        self.wishes
-            .get(wish as usize)
+    /// Takes a request.
+    pub(crate) fn take_request(&self, request: Request) -> bool {
+        self.requests
+            .get(request as usize)
             .is_some_and(|flag| flag.xchg(false, Full))
     }
 

@@ -11,8 +11,7 @@ use super::{
     conn::{
         Conn,
         QpSlot,
-        Setup,
-        Wish, //
+        Setup, //
     },
     dev::Dev,
     now,
@@ -26,7 +25,6 @@ use super::{
         Live, //
     },
     table::Key,
-    tx::Ended,
     Driver, //
 };
 use crate::{
@@ -39,6 +37,11 @@ use crate::{
         handshake::{
             Encoding,
             Proposal, //
+        },
+        send::Sending,
+        shell::{
+            Ended,
+            Request, //
         },
         tunables, //
     },
@@ -141,7 +144,7 @@ impl Connd {
         self.event.signal();
     }
 
-    /// Has the wishes of `conn` looked at.
+    /// Has the requests of `conn` served.
     pub(crate) fn push_conn(&self, conn: Arc<Conn>) {
         self.conns.push(conn);
         self.event.signal();
@@ -263,7 +266,7 @@ impl<'a> Worker<'a> {
                     break;
                 };
                 idle = false;
-                self.grant_wishes(&conn);
+                self.serve(&conn);
             }
             for _ in 0..BUDGET {
                 let Some(peer) = self.driver.connd.peers.pop() else {
@@ -349,7 +352,10 @@ impl<'a> Worker<'a> {
                     self.start_attempt(peer, plan);
                 }
                 PeerAction::AbortAttempt { id, cause } => self.abort_attempt(peer, id, cause),
-                PeerAction::Assign { conn, tx, ticket } => send::assign(peer, conn, tx, ticket),
+                PeerAction::Assign { conn, tx, ticket } => {
+                    let assigned = Sending::assigned(peer.clone(), conn, tx, ticket);
+                    send::run(&peer.ni, peer.nid, assigned);
+                }
                 PeerAction::Fail { tx, done } => peer.ni.finish(tx, done, Ended::Clean),
                 PeerAction::CloseConn { conn, cause } => {
                     let conn = peer.inner.lock().conn(conn);
@@ -535,7 +541,7 @@ impl<'a> Worker<'a> {
     }
 
     fn create_active(&mut self, tag: u64, peer: &Arc<Peer>, plan: Plan) -> Result<Arc<Conn>> {
-        let key = self.driver.conns.reserve()?;
+        let reserved = self.driver.conns.reserve()?;
         let link = self.links.get_mut(&tag).ok_or(ENODEV)?;
         let mtu = u32::try_from(Params::read().ib_mtu).unwrap_or(0);
         if mtu != 0 {
@@ -544,23 +550,16 @@ impl<'a> Worker<'a> {
         }
         let wanted = Wanted {
             tag,
-            key,
+            key: reserved.key(),
             role: Role::Active,
             ident: plan.proposal.identity(&peer.ni.info()),
             version: plan.proposal.version,
             offer: plan.proposal.offer,
         };
-        let made = make_conn(self.driver, peer, &link.id, wanted);
-        match made {
-            Ok(conn) => {
-                link.conn = Some(conn.clone());
-                Ok(conn)
-            }
-            Err(e) => {
-                drop(self.driver.conns.remove(key));
-                Err(e)
-            }
-        }
+        let conn = make_conn(self.driver, peer, &link.id, wanted)?;
+        reserved.keep();
+        link.conn = Some(conn.clone());
+        Ok(conn)
     }
 
     /// The peer has accepted: the connection judges its CONNACK.
@@ -608,25 +607,25 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Does what a connection wants of this thread.
-    fn grant_wishes(&mut self, conn: &Arc<Conn>) {
-        for wish in Wish::ALL {
-            if !conn.take_wish(wish) {
+    /// Serves the requests of a connection.
+    fn serve(&mut self, conn: &Arc<Conn>) {
+        for request in Request::ALL {
+            if !conn.take_request(request) {
                 continue;
             }
-            match wish {
-                Wish::NotifyEstablished => {
+            match request {
+                Request::NotifyEstablished => {
                     if let Some(link) = self.links.get(&conn.tag) {
                         // It fails when the CM knows already.
                         let _ = link.id.notify_comm_est();
                     }
                 }
-                Wish::Disconnect => self.disconnect(conn),
-                Wish::DestroyQp => {
+                Request::Disconnect => self.disconnect(conn),
+                Request::DestroyQp => {
                     drop(conn.take_qp());
                     conn.drive(|engine, now| engine.handle_qp_destroyed(now));
                 }
-                Wish::Drained => self.take_down(conn),
+                Request::TakeDown => self.take_down(conn),
             }
         }
     }

@@ -2,50 +2,44 @@
 
 //! The executor of a connection: polls its completions and runs its actions.
 //!
+//! What they mean is decided in [`driver::exec`](crate::driver::exec).
+//!
 //! Runs on the scheduler thread that the connection belongs to, and nowhere else.
 
 use super::{
-    conn::{
-        Conn,
-        Wish, //
-    },
+    conn::Conn,
     rxbuf::RxBufs,
+    shell::Kernel,
     stats::{
         self,
         Event, //
-    },
-    tx::Ended, //
+    }, //
 };
 use crate::{
-    lnet::RxHandle,
-    proto::{
-        chain::{
-            count_writes,
-            ChainError, //
+    driver::{
+        exec::{
+            act,
+            received,
+            Completion,
+            Step, //
         },
+        recv::writes, //
+    },
+    proto::{
+        chain::ChainError,
         conn::{
             Action,
-            Delivery,
-            EstInfo,
             WcStatus, //
         },
         Cause,
-        Instant,
-        OpId,
-        RxId,
-        WrId,
-        WrKind, //
+        WrId, //
     },
     rdma::{
         self,
         Wc,
         WcBatch, //
     },
-    wire::{
-        DescLoc,
-        LnetHdr,
-        Message, //
-    },
+    wire::Message,
 };
 use kernel::{
     prelude::*,
@@ -66,13 +60,7 @@ pub(crate) fn run(conn: &Arc<Conn>, batch: &mut WcBatch) {
     if events.comm_est {
         conn.drive(|engine, now| engine.handle_comm_est(now));
     }
-    let async_error = match (events.cq_error, events.qp_error, events.peer_error) {
-        (true, _, _) => Some(Cause::CqError),
-        (false, true, _) => Some(Cause::DeviceGone),
-        // What a peer does to its connection must not count against this node.
-        (false, false, true) => Some(Cause::RecvFailed),
-        (false, false, false) => None,
-    };
+    let async_error = events.cause();
     if let Some(cause) = async_error {
         Event::AsyncError.count();
         conn.drive(|engine, now| engine.close(now, cause));
@@ -109,65 +97,58 @@ fn poll(conn: &Arc<Conn>, batch: &mut WcBatch) -> Result {
 
 /// Tells the engine of a completion.
 fn completion(conn: &Conn, bufs: &RxBufs, wc: &Wc) {
-    let Some(wr) = WrId::from_raw(wc.wr_id()) else {
-        Event::WcUnknown.count();
-        return conn.feed(|engine, now| engine.handle_unknown_completion(now));
+    let status = match wc.status() {
+        rdma::WcStatus::Success => WcStatus::Success,
+        rdma::WcStatus::Flushed => WcStatus::Flushed,
+        rdma::WcStatus::Error(code) => WcStatus::Error(code),
     };
-    match (wr.kind(), wc.status()) {
-        (WrKind::Recv { rx, .. }, rdma::WcStatus::Success) => {
+    let completion = Completion::new(wc.wr_id(), status);
+    match completion {
+        Completion::Received { wr, rx } => {
             let len = wc.byte_len();
             let read = bufs.received(rx, len, |bytes| message(conn, wr, bytes));
-            if read.is_none() {
-                Event::WcUnknown.count();
-                conn.feed(|engine, now| engine.handle_unknown_completion(now));
+            if read.is_some() {
+                return;
             }
+            Event::WcUnknown.count();
         }
-        (WrKind::Recv { .. } | WrKind::SentinelRq, status) => {
-            let flushed = status == rdma::WcStatus::Flushed;
-            if !flushed {
-                Event::RxError.count();
-                crate::warn_ratelimited!(
-                    "{}: receive failed: {} (vendor {:#x})\n",
-                    conn.peer.nid,
-                    wc.status_text(),
-                    wc.vendor_err()
-                );
-            }
-            conn.feed(|engine, now| engine.handle_recv_error(now, wr, flushed));
+        Completion::RecvFailed { flushed: false, .. } => {
+            Event::RxError.count();
+            log_failed(conn, "receive", wc);
         }
-        (WrKind::Send { .. } | WrKind::SentinelSq, status) => {
-            let status = match status {
-                rdma::WcStatus::Success => WcStatus::Success,
-                rdma::WcStatus::Flushed => WcStatus::Flushed,
-                rdma::WcStatus::Error(code) => {
-                    crate::warn_ratelimited!(
-                        "{}: send failed: {} (vendor {:#x})\n",
-                        conn.peer.nid,
-                        wc.status_text(),
-                        wc.vendor_err()
-                    );
-                    WcStatus::Error(code)
-                }
-            };
-            conn.feed(|engine, now| engine.handle_send_completion(now, wr, status));
-        }
+        Completion::Sent {
+            status: WcStatus::Error(_),
+            ..
+        } => log_failed(conn, "send", wc),
+        Completion::RecvFailed { flushed: true, .. } | Completion::Sent { .. } => {}
+        Completion::Unknown => Event::WcUnknown.count(),
     }
+    conn.feed(|engine, now| completion.feed(engine, now));
+}
+
+/// Logs that a request has failed.
+fn log_failed(conn: &Conn, what: &str, wc: &Wc) {
+    crate::warn_ratelimited!(
+        "{}: {} failed: {} (vendor {:#x})\n",
+        conn.peer.nid,
+        what,
+        wc.status_text(),
+        wc.vendor_err()
+    );
 }
 
 /// Tells the engine of a message.
 fn message(conn: &Conn, wr: WrId, bytes: &[u8]) {
     Event::RxMessages.count();
-    match Message::parse(bytes) {
-        Ok(msg) => {
-            stats::received(msg.kind(), msg.nob);
-            conn.feed(|engine, now| engine.handle_msg(now, wr, &msg));
-        }
+    let parsed = Message::parse(bytes);
+    match &parsed {
+        Ok(msg) => stats::received(msg.kind(), msg.nob),
         Err(error) => {
             Event::RxBadMessage.count();
             crate::warn_ratelimited!("{}: bad message: {}\n", conn.peer.nid, error);
-            conn.feed(|engine, now| engine.handle_bad_msg(now, wr, error));
         }
     }
+    conn.feed(|engine, now| received(engine, now, wr, &parsed));
 }
 
 /// Runs the actions of a connection until there are none.
@@ -197,111 +178,18 @@ fn run_actions(conn: &Arc<Conn>) {
 }
 
 fn run_action(conn: &Arc<Conn>, action: Action<Tx>) {
-    match action {
-        Action::Established(info) => established(conn, &info),
-        Action::NotifyEstablished => conn.wish(Wish::NotifyEstablished),
-        Action::Deliver { rx, hdr, kind } => deliver(conn, rx, &hdr, kind),
-        Action::Plan {
-            op,
-            rx,
-            desc,
-            total,
-        } => plan(conn, op, rx, &desc, total),
-        Action::Finish { tx, done } => conn.peer.ni.finish(tx, done, Ended::Clean),
-        Action::FinishAfterDrain { tx, done } => {
-            conn.peer.ni.finish(tx, done, Ended::Drained);
-        }
-        Action::Closed {
-            cause,
-            alive,
-            established,
-        } => closed(conn, cause, alive, established),
-        Action::Disconnect { cause: _ } => conn.wish(Wish::Disconnect),
-        Action::DestroyQp => {
-            Event::ForcedDrain.count();
-            conn.wish(Wish::DestroyQp);
-        }
-        Action::Drained { forced: _ } => conn.wish(Wish::Drained),
-    }
-}
-
-/// Tells the peer that the connection is up.
-fn established(conn: &Arc<Conn>, info: &EstInfo) {
-    Event::Established.count();
-    let mut inner = conn.peer.inner.lock();
-    let accepted = inner.engine.handle_established(super::now(), conn.id, info);
-    drop(inner);
-    if let Err(cause) = accepted {
-        conn.drive(|engine, now| engine.close(now, cause));
-    }
-    conn.peer.kick();
-}
-
-/// Tells the peer that the connection has ended.
-fn closed(conn: &Arc<Conn>, cause: Cause, alive: Instant, established: bool) {
-    match cause.errno() {
-        0 => Event::ClosedClean.count(),
-        errno => {
-            Event::ClosedError.count();
-            if established {
-                crate::warn_ratelimited!(
-                    "{}: connection closed: {} ({})\n",
-                    conn.peer.nid,
-                    cause,
-                    errno
-                );
-            }
-        }
-    }
-    if conn.is_known() {
-        let mut inner = conn.peer.inner.lock();
-        inner
-            .engine
-            .handle_closed(super::now(), conn.id, cause, alive);
-        drop(inner);
-        conn.peer.kick();
-    }
-}
-
-/// Gives LNet a message.
-fn deliver(conn: &Arc<Conn>, rx: RxId, hdr: &LnetHdr, kind: Delivery) {
-    let rdma = match kind {
-        Delivery::Immediate => false,
-        Delivery::PutReq | Delivery::GetReq { .. } => true,
-    };
-    let handle = RxHandle {
-        conn: conn.clone(),
-        rx: rx.0,
-    };
-    let ni = conn.peer.ni.handle();
-    match ni.parse(&hdr.to_bytes(), conn.peer.nid.0, handle, rdma) {
-        Ok(()) => Event::RxDelivered.count(),
-        Err((e, _handle)) => {
-            Event::RxRefused.count();
-            let _ = conn.take_delivered(rx);
-            crate::warn_ratelimited!("{}: LNet refuses {}: {:?}\n", conn.peer.nid, hdr.kind, e);
-            conn.drive(|engine, now| engine.rx_refused(now, rx, e.to_errno()));
-        }
-    }
-}
-
-/// Counts the WRITEs of a PUT.
-fn plan(conn: &Conn, op: OpId, rx: RxId, desc: &DescLoc, total: u32) {
-    let Some(bufs) = conn.rx_bufs() else {
+    let Some(step) = act(&mut Kernel, conn, action) else {
         return;
     };
+    let bufs = match step {
+        Step::Plan { .. } => conn.rx_bufs(),
+        Step::Close(_) | Step::Refused { .. } => None,
+    };
     conn.drive(|engine, now| {
-        let limits = *engine.limits();
-        let Some(tx) = engine.tx_mut(op) else {
-            // The connection was closed meanwhile.
-            return;
-        };
-        tx.start_writes(total);
-        let writes = bufs.read(rx, |buf| {
-            let sink = desc.view(buf).ok_or(ChainError::BadArgument)?;
-            let (sges, frags) = (limits.max_send_sge, limits.max_frags);
-            count_writes(tx.source(), &sink, total, sges, frags)
+        step.feed(engine, now, |tx, rx, desc, total, limits| {
+            tx.start_writes(total);
+            let bufs = bufs.as_ref().ok_or(ChainError::BadArgument)?;
+            bufs.read(rx, |buf| writes(tx.source(), buf, desc, total, limits))
         });
-        engine.put_planned(now, op, writes);
     });
 }

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The driver: carries LNet's wishes to the engines of [`proto`](crate::proto), and what they
-//! decide to LNet, the verbs and the connection manager.
+//! The shell around [`driver`](crate::driver) and the engines of [`proto`](crate::proto): threads,
+//! locks, memory, and calls of LNet, the verbs and the connection manager.
 //!
-//! Nothing of the protocol is decided here. What runs where:
+//! What a message, a completion, an action, a connection request or an event of the CM leads to is
+//! decided in `driver`, by way of [`shell`] and the traits that [`conn`], [`send`] and [`recv`]
+//! implement. Decided here is still the order in which [`connd`] and [`passive`] make and take down
+//! connections, which the simulator has a second time (`tests/host/src/sim/cm.rs`).
+//!
+//! What runs where:
 //!
 //! - LNet's threads call [`send`] and [`recv`], which map memory, feed a connection's engine under
 //!   its lock and post what it wants posted;
@@ -37,6 +42,7 @@ mod removal;
 mod rxbuf;
 mod sched;
 mod send;
+mod shell;
 mod stats;
 mod storage;
 mod table;
@@ -302,7 +308,7 @@ impl Driver {
     /// Starts an NI on `iface`.
     fn start_ni(
         self: &Arc<Self>,
-        startup: Startup<Ko2iblnd>,
+        startup: Startup<Conn>,
         iface: &Interface,
         resolved: Resolved,
     ) -> Result<Arc<Ni>> {
@@ -381,7 +387,7 @@ impl Ko2iblnd {
 }
 
 /// The interface for an NI (lnd-contract.md 16.1).
-fn choose_interface(startup: &Startup<Ko2iblnd>) -> Result<Interface> {
+fn choose_interface(startup: &Startup<Conn>) -> Result<Interface> {
     let asked = startup.asked();
     if asked == Asked::V6 {
         pr_err!("the o2ib protocol has no form for IPv6 addresses\n");
@@ -389,7 +395,7 @@ fn choose_interface(startup: &Startup<Ko2iblnd>) -> Result<Interface> {
     }
     let net = startup.ni().net_ns().ok_or(EINVAL)?;
     let interfaces = Interfaces::enumerate(net)?;
-    let found = interfaces.select(startup)?;
+    let found = interfaces.select(startup.ni())?;
     let params = Params::read();
     let expected = startup.interface().unwrap_or(params.ipif_name());
     let found = if asked == Asked::Any && found.name().to_bytes() != expected.to_bytes() {
@@ -416,7 +422,7 @@ impl Lnd for Ko2iblnd {
     type Net = Ni;
     type Conn = Conn;
 
-    fn startup(&self, startup: Startup<Self>) -> Result<Arc<Ni>> {
+    fn startup(&self, startup: Startup<Conn>) -> Result<Arc<Ni>> {
         let _nofs = NofsScope::enter();
         let resolved = params::resolve(startup.ni(), &self.defaults)?;
         let iface = choose_interface(&startup)?;

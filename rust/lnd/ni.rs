@@ -3,6 +3,7 @@
 //! Network interfaces of LNet (NIs): one NID each.
 
 use super::{
+    conn::Conn,
     dev::Dev,
     now,
     params,
@@ -13,17 +14,18 @@ use super::{
         Live, //
     },
     tx::{
-        Ended,
         Tx,
         TxPool, //
     },
-    Driver,
-    Ko2iblnd, //
+    Driver, //
 };
 use crate::{
-    driver::tunables::{
-        Pools,
-        Resolved, //
+    driver::{
+        shell::Ended,
+        tunables::{
+            Pools,
+            Resolved, //
+        }, //
     },
     kx::{
         self,
@@ -87,7 +89,7 @@ pub(crate) struct Ni {
     shutting_down: Atomic<bool>,
     _live: Counted,
     /// Last, because LNet may free the NI when it is dropped.
-    handle: NiHandle<Ko2iblnd>,
+    handle: NiHandle<Conn>,
 }
 
 impl Ni {
@@ -101,7 +103,7 @@ impl Ni {
         dev: Arc<Dev>,
         resolved: Resolved,
         sizes: Pools,
-        handle: NiHandle<Ko2iblnd>,
+        handle: NiHandle<Conn>,
     ) -> Result<Arc<Self>> {
         let info = NiInfo {
             nid: Nid(handle.nid()),
@@ -142,7 +144,7 @@ impl Ni {
     }
 
     /// LNet's side.
-    pub(crate) fn handle(&self) -> &NiHandle<Ko2iblnd> {
+    pub(crate) fn handle(&self) -> &NiHandle<Conn> {
         &self.handle
     }
 

@@ -22,7 +22,10 @@ use super::{
         self,
         Event, //
     },
-    table::Key, //
+    table::{
+        Key,
+        Reserved, //
+    }, //
 };
 use crate::{
     driver::{
@@ -68,15 +71,15 @@ use kernel::{
 };
 
 /// A request that a peer of ours accepts.
-struct Admitted {
+struct Admitted<'a> {
     peer: Arc<Peer>,
     req: ConnReq,
     offer: Offer,
-    key: Key,
+    reserved: Reserved<'a, Conn>,
     pending: Pending,
 }
 
-impl Worker<'_> {
+impl<'a> Worker<'a> {
     /// A node wants to connect to the listener with `tag`; `data` is the private data of its
     /// request.
     pub(super) fn connect_request(&mut self, tag: u64, id: CmId, data: &[u8]) {
@@ -118,36 +121,39 @@ impl Worker<'_> {
     }
 
     /// Step 11 and 12: the peer's verdict.
-    fn ask_peer(&mut self, ni: &Arc<Ni>, req: ConnReq) -> core::result::Result<Admitted, Refusal> {
+    fn ask_peer(
+        &mut self,
+        ni: &Arc<Ni>,
+        req: ConnReq,
+    ) -> core::result::Result<Admitted<'a>, Refusal> {
         let no_resources = admission::no_resources(&ni.info(), &req, false);
         let too_many = admission::no_resources(&ni.info(), &req, true);
         // First, because a peer that is made and hears of nothing would stay for ever.
         if !Pending::is_room() {
             return Err(too_many);
         }
-        let key = self.driver.conns.reserve().map_err(|_| no_resources)?;
+        let reserved = self.driver.conns.reserve().map_err(|_| no_resources)?;
         let Ok(peer) = ni.peers.get_or_create(ni, req.peer) else {
-            drop(self.driver.conns.remove(key));
             return Err(no_resources);
         };
         let Some(pending) = Pending::new(&peer) else {
-            drop(self.driver.conns.remove(key));
             return Err(too_many);
         };
         let verdict = {
             let mut inner = peer.inner.lock();
-            inner.engine.handle_connreq(now(), Conn::name(key), &req)
+            let name = Conn::name(reserved.key());
+            inner.engine.handle_connreq(now(), name, &req)
         };
         match verdict {
             Verdict::Accept { version: _, offer } => Ok(Admitted {
                 peer,
                 req,
                 offer,
-                key,
+                reserved,
                 pending,
             }),
             Verdict::Reject(refusal) => {
-                drop(self.driver.conns.remove(key));
+                drop(reserved);
                 // It may have old connections to close.
                 self.drive_peer(&peer);
                 Err(refusal)
@@ -156,14 +162,15 @@ impl Worker<'_> {
     }
 
     /// Steps 13 and 14: makes the connection and accepts.
-    fn accept(&mut self, id: CmId, from: &SockAddr, admitted: Admitted) {
+    fn accept(&mut self, id: CmId, from: &SockAddr, admitted: Admitted<'_>) {
         let Admitted {
             peer,
             req,
             offer,
-            key,
+            reserved,
             pending,
         } = admitted;
+        let key = reserved.key();
         let tag = self.driver.next_tag();
         id.set_tag(tag);
         let conn = match self.accepted_conn(&id, tag, &peer, &req, offer, key) {
@@ -171,7 +178,7 @@ impl Worker<'_> {
             Err(e) => {
                 let refusal = admission::no_resources(&peer.ni.info(), &req, false);
                 refuse(&id, from, &refusal);
-                drop(self.driver.conns.remove(key));
+                drop(reserved);
                 let mut inner = peer.inner.lock();
                 let cause = Cause::ConnectFailed(e.to_errno());
                 inner
@@ -182,6 +189,7 @@ impl Worker<'_> {
                 return self.drive_peer(&peer);
             }
         };
+        reserved.keep();
         conn.set_known();
         let link = Link {
             id,

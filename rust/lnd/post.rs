@@ -11,19 +11,21 @@ use super::{
         self,
         Event, //
     },
+    storage::KernelStorage,
     tx::Tx, //
 };
 use crate::{
+    driver::shell::Queue,
     kx::errno::ENOTCONN,
     proto::{
         chain::SrcFrag,
         conn::{
+            Conn,
             OutMsg,
             Post,
             PostError, //
         },
         limits::MAX_SEND_SGE,
-        Instant,
         OpId,
         RxId,
         SlotId,
@@ -60,14 +62,20 @@ impl From<rdma::PostError> for PostError {
     }
 }
 
-/// Posts until the engine has nothing more.
-pub(super) fn post_all(inner: &mut ConnInner, now: Instant) {
-    while let Some(post) = inner.engine.poll_post(now) {
-        let result = post_one(inner, &post);
+impl Queue for ConnInner {
+    type Storage = KernelStorage;
+    type Tx = KBox<Tx>;
+
+    fn engine(&mut self) -> &mut Conn<KernelStorage, KBox<Tx>> {
+        &mut self.engine
+    }
+
+    fn post(&mut self, post: &Post) -> Result<(), PostError> {
+        let result = post_one(self, post);
         if result.is_err() {
             Event::PostError.count();
         }
-        inner.engine.posted(now, result);
+        result
     }
 }
 

@@ -2,24 +2,25 @@
 
 //! From LNet about a received message: `lnd_recv`.
 //!
-//! LNet says once for every message that it was given what becomes of it, at once or much later,
-//! from any thread. A message without a match is not an error: the payload is discarded, and a
-//! request is answered all the same.
+//! What a message is answered with is decided in [`driver::recv`](crate::driver::recv).
 
 use super::{
     conn::Conn,
     rxbuf::Returned,
     stats::Event,
-    tx::Ended, //
+    tx::Tx, //
 };
 use crate::{
-    kx::{
-        errno::{
-            ENODATA,
-            EPROTO, //
+    driver::{
+        recv::{
+            payload,
+            prepare,
+            writes,
+            Incoming, //
         },
-        NofsScope, //
+        shell::Ended, //
     },
+    kx::NofsScope,
     lnet::{
         self,
         Health,
@@ -28,17 +29,12 @@ use crate::{
         RxHandle, //
     },
     proto::{
-        chain::{
-            count_writes,
-            ChainError, //
-        },
-        conn::Delivery,
+        chain::ChainError,
+        conn::Sink,
+        Done,
         RxId, //
     },
-    wire::{
-        DescLoc,
-        IMMEDIATE_HDR, //
-    }, //
+    wire::DescLoc,
 };
 use kernel::{
     prelude::*,
@@ -57,125 +53,93 @@ pub(crate) fn recv(rx: RxHandle<Conn>, m: Received) {
             None
         }
     };
-    match conn.take_delivered(rx) {
-        Some((Delivery::Immediate, bytes)) => immediate(&conn, rx, msg, &bytes),
-        Some((Delivery::PutReq, _)) => put(&conn, rx, msg),
-        Some((Delivery::GetReq { desc }, bytes)) => get(&conn, rx, msg, desc, &bytes),
-        None => {
-            // Only a driver that lost count gets here.
-            Event::BadRxToken.count();
-            if let Some(msg) = msg {
-                msg.finalize(EIO.to_errno(), Health::LocalError);
-            }
+    let Some((kind, bytes)) = conn.take_delivered(rx) else {
+        // Only a driver that lost count gets here.
+        Event::BadRxToken.count();
+        if let Some(msg) = msg {
+            msg.finalize(EIO.to_errno(), Health::LocalError);
         }
-    }
+        return;
+    };
+    let mut incoming = Buffer { conn: &conn, bytes };
+    let answer = prepare(&mut incoming, kind, msg);
+    let after = conn.drive(|engine, now| answer.give(engine, now, rx));
+    after.run(&mut incoming);
 }
 
-/// Copies the payload of an IMMEDIATE and gives the buffer back.
-fn immediate(conn: &Arc<Conn>, rx: RxId, msg: Option<Message>, bytes: &Returned) {
-    let copied = match &msg {
-        Some(msg) => bytes.read(|buf| {
-            // LNet never wants more than the header says, which the engine has checked.
-            let end = IMMEDIATE_HDR.saturating_add(msg.sink().len() as usize);
-            let payload = buf.get(IMMEDIATE_HDR..end).ok_or(EPROTO.to_error())?;
-            lnet::copy_to_pages(msg.sink(), payload)
-        }),
-        None => Ok(()),
-    };
-    conn.drive(|engine, now| engine.rx_done(now, rx));
-    if let Some(msg) = msg {
-        end_received(msg, copied);
-    }
+/// A received message in its buffer, which LNet has given back and the engine has not yet.
+struct Buffer<'a> {
+    conn: &'a Arc<Conn>,
+    bytes: Returned,
 }
 
-/// Answers a PUT_REQ: with a sink, or without.
-fn put(conn: &Arc<Conn>, rx: RxId, msg: Option<Message>) {
-    let Some(msg) = msg else {
-        return conn.drive(|engine, now| engine.put_nak(now, rx, 0));
-    };
-    if msg.sink().is_empty() {
-        conn.drive(|engine, now| engine.put_nak(now, rx, 0));
-        return end_received(msg, Ok(()));
-    }
-    let ni = &conn.peer.ni;
-    let mapped = ni.tx_to_serve(conn.peer.nid).and_then(|mut tx| {
-        let sink = tx.map_sink(msg.sink());
-        match sink {
-            Ok(sink) => Ok((tx, sink)),
+impl Buffer<'_> {
+    /// A descriptor, made ready by `map`.
+    fn tx<R>(
+        &self,
+        map: impl FnOnce(&mut Tx) -> Result<R>,
+    ) -> core::result::Result<(KBox<Tx>, R), i32> {
+        let peer = &self.conn.peer;
+        let mut tx = peer.ni.tx_to_serve(peer.nid).map_err(Error::to_errno)?;
+        match map(&mut tx) {
+            Ok(mapped) => Ok((tx, mapped)),
             Err(e) => {
-                ni.release(tx);
-                Err(e)
+                peer.ni.release(tx);
+                Err(e.to_errno())
             }
-        }
-    });
-    match mapped {
-        Ok((mut tx, sink)) => {
-            tx.msg = Some(msg);
-            let refused = conn.drive(|engine, now| engine.put_sink(now, rx, tx, sink).err());
-            if let Some(refused) = refused {
-                ni.finish(refused.tx, refused.cause.outcome().into(), Ended::Clean);
-            }
-        }
-        Err(e) => {
-            let status = e.to_errno();
-            conn.drive(|engine, now| engine.put_nak(now, rx, status));
-            end_received(msg, Err(e));
         }
     }
 }
 
-/// Answers a GET_REQ: with data, or without.
-fn get(conn: &Arc<Conn>, rx: RxId, msg: Option<Message>, desc: DescLoc, bytes: &Returned) {
-    let Some(msg) = msg else {
-        let status = ENODATA.to_status();
-        return conn.drive(|engine, now| engine.get_done(now, rx, status));
-    };
-    let len = msg.source().len();
-    if len == 0 {
-        conn.drive(|engine, now| engine.get_done(now, rx, 0));
-        return end_received(msg, Ok(()));
-    }
-    let ni = &conn.peer.ni;
-    let mapped =
-        ni.tx_to_serve(conn.peer.nid)
-            .and_then(|mut tx| match tx.map_source(msg.source()) {
-                Ok(()) => Ok(tx),
-                Err(e) => {
-                    ni.release(tx);
-                    Err(e)
-                }
-            });
-    match mapped {
-        Ok(mut tx) => {
-            tx.start_writes(len);
-            let writes = bytes.read(|buf| {
-                let sink = desc.view(buf).ok_or(ChainError::BadArgument)?;
-                let limits = conn.limits();
-                count_writes(
-                    tx.source(),
-                    &sink,
-                    len,
-                    limits.max_send_sge,
-                    limits.max_frags,
-                )
-            });
-            tx.msg = Some(msg);
-            let refused =
-                conn.drive(|engine, now| engine.get_source(now, rx, tx, len, writes).err());
-            if let Some(refused) = refused {
-                ni.finish(refused.tx, refused.cause.outcome().into(), Ended::Clean);
-            }
-        }
-        Err(e) => {
-            let status = e.to_errno();
-            conn.drive(|engine, now| engine.get_done(now, rx, status));
-            end_received(msg, Err(e));
-        }
-    }
-}
+impl Incoming for Buffer<'_> {
+    type Msg = Message;
+    type Tx = KBox<Tx>;
 
-/// Finishes a received message that needed no transmit descriptor.
-fn end_received(msg: Message, result: Result) {
-    let status = result.err().map_or(0, Error::to_errno);
-    msg.finalize(status, Health::Ok);
+    fn wanted(&self, msg: &Message) -> u32 {
+        msg.sink().len()
+    }
+
+    fn offered(&self, msg: &Message) -> u32 {
+        msg.source().len()
+    }
+
+    fn copy(&mut self, msg: &Message) -> core::result::Result<(), i32> {
+        self.bytes.read(|buf| {
+            let payload = payload(buf, msg.sink().len())?;
+            lnet::copy_to_pages(msg.sink(), payload).map_err(Error::to_errno)
+        })
+    }
+
+    fn map_sink(&mut self, msg: &Message) -> core::result::Result<(KBox<Tx>, Sink), i32> {
+        self.tx(|tx| tx.map_sink(msg.sink()))
+    }
+
+    fn map_source(&mut self, msg: &Message, len: u32) -> core::result::Result<KBox<Tx>, i32> {
+        let (mut tx, ()) = self.tx(|tx| tx.map_source(msg.source()))?;
+        tx.start_writes(len);
+        Ok(tx)
+    }
+
+    fn count(
+        &mut self,
+        tx: &KBox<Tx>,
+        desc: DescLoc,
+        len: u32,
+    ) -> core::result::Result<u16, ChainError> {
+        let limits = self.conn.limits();
+        self.bytes
+            .read(|buf| writes(tx.source(), buf, desc, len, &limits))
+    }
+
+    fn attach(&mut self, tx: &mut KBox<Tx>, msg: Message) {
+        tx.msg = Some(msg);
+    }
+
+    fn end(&mut self, msg: Message, status: i32) {
+        msg.finalize(status, Health::Ok);
+    }
+
+    fn finish(&mut self, tx: KBox<Tx>, done: Done) {
+        self.conn.peer.ni.finish(tx, done, Ended::Clean);
+    }
 }

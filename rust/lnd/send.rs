@@ -3,35 +3,30 @@
 //! From LNet to a connection: `lnd_send`, and what follows when a message finds no connection.
 
 use super::{
-    conn::Conn,
     ni::Ni,
-    now,
-    peer::Peer,
+    shell::Kernel,
     stats::Event,
-    tx::{
-        Ended,
-        Tx, //
-    }, //
+    tx::Tx, //
 };
 use crate::{
-    driver::form::{
-        Form,
-        Request, //
+    driver::{
+        form::Request,
+        send::{
+            self,
+            Outgoing,
+            Sending, //
+        },
+        shell::Ended, //
     },
     kx::NofsScope,
     lnet::{
         self,
+        Message,
         SendMsg, //
     },
-    proto::{
-        conn::Submit,
-        peer::{
-            PeerSubmit,
-            Ticket, //
-        },
-        Cause,
-        ConnId,
-        Refused, //
+    proto::conn::{
+        Sink,
+        Submit, //
     },
     wire::{
         LnetHdr,
@@ -46,9 +41,6 @@ use kernel::{
         ArcBorrow, //
     }, //
 };
-
-/// How often a message may find that its peer is being deleted before it is failed.
-const MAX_PEERS: usize = 4;
 
 /// Takes a message of LNet's: decides its form, maps its memory and gives it to a connection or
 /// has it wait for one.
@@ -83,7 +75,7 @@ pub(crate) fn send(ni: ArcBorrow<'_, Ni>, m: SendMsg) -> core::result::Result<()
         return Ok(());
     }
     tx.msg = Some(m.msg);
-    launch(&ni, nid, tx);
+    run(&ni, nid, Sending::new(tx));
     Ok(())
 }
 
@@ -98,120 +90,54 @@ fn prepare(ni: &Arc<Ni>, tx: &mut Tx, m: &SendMsg) -> Result<Submit> {
         routing: m.routing,
         to_router: m.target_is_router,
     };
-    match request.form() {
-        Form::Immediate(len) => {
-            let payload = u16::try_from(len).map_err(|_| EINVAL)?;
-            tx.copy_in(m.msg.source().truncated(len))?;
-            Event::TxImmediate.count();
-            Ok(Submit::Immediate { hdr, payload })
-        }
-        Form::Put(len) => {
-            tx.map_source(m.msg.source())?;
-            Event::TxPut.count();
-            Ok(Submit::Put { hdr, len })
-        }
-        Form::Get(_) => {
-            let sink = tx.map_sink(m.msg.sink())?;
-            tx.reply = m.msg.create_reply(ni.handle());
-            if tx.reply.is_none() {
-                Event::NoReplyMsg.count();
-                return Err(EIO);
-            }
-            Event::TxGet.count();
-            Ok(Submit::Get { hdr, sink })
-        }
-        Form::Unsupported => Err(EINVAL),
-    }
-}
-
-/// Gives a message to its peer, which is made if need be.
-fn launch(ni: &Arc<Ni>, nid: Nid, tx: KBox<Tx>) {
-    let mut tx = tx;
-    for _ in 0..MAX_PEERS {
-        let peer = match ni.peers.get_or_create(ni, nid) {
-            Ok(peer) => peer,
-            Err(cause) => return ni.finish(tx, cause.outcome_waiting().into(), Ended::Clean),
-        };
-        let (placed, conn) = {
-            let mut inner = peer.inner.lock();
-            let placed = inner.engine.submit(now(), tx);
-            let conn = match &placed {
-                PeerSubmit::Use { conn, .. } => inner.conn(*conn),
-                PeerSubmit::Queued | PeerSubmit::Refused(_) => None,
-            };
-            (placed, conn)
-        };
-        match settle(&peer, placed, conn) {
-            Ok(()) => return,
-            // The peer is being deleted; another takes its place.
-            Err(refused) if refused.cause == Cause::Deleted => {
-                ni.peers.remove(&peer);
-                tx = refused.tx;
-            }
-            Err(refused) => {
-                return ni.finish(
-                    refused.tx,
-                    refused.cause.outcome_waiting().into(),
-                    Ended::Clean,
-                );
-            }
-        }
-    }
-    ni.finish(tx, Cause::Deleted.outcome_waiting().into(), Ended::Clean);
-}
-
-/// Does what the peer said about a message. `conn` is the connection it named, if it has it still.
-fn settle(
-    peer: &Arc<Peer>,
-    placed: PeerSubmit<KBox<Tx>>,
-    conn: Option<Arc<Conn>>,
-) -> core::result::Result<(), Refused<KBox<Tx>>> {
-    let mut placed = placed;
-    let mut conn = conn;
-    // The engine limits how often a message comes back.
-    loop {
-        let (id, tx, ticket) = match placed {
-            PeerSubmit::Use { conn, tx, ticket } => (conn, tx, ticket),
-            PeerSubmit::Queued => {
-                peer.kick();
-                return Ok(());
-            }
-            PeerSubmit::Refused(refused) => {
-                peer.kick();
-                return Err(refused);
-            }
-        };
-        let refused = match submit(conn.take(), tx) {
-            Ok(()) => return Ok(()),
-            Err(refused) => refused,
-        };
-        let mut inner = peer.inner.lock();
-        placed = inner.engine.handle_conn_refused(now(), id, refused, ticket);
-        if let PeerSubmit::Use { conn: id, .. } = &placed {
-            conn = inner.conn(*id);
-        }
-    }
-}
-
-/// A message that waited gets its connection.
-pub(crate) fn assign(peer: &Arc<Peer>, id: ConnId, tx: KBox<Tx>, ticket: Ticket) {
-    let conn = peer.inner.lock().conn(id);
-    let placed = PeerSubmit::Use {
-        conn: id,
+    let mut message = Unsent {
+        ni,
         tx,
-        ticket,
+        msg: &m.msg,
     };
-    if let Err(refused) = settle(peer, placed, conn) {
-        let done = refused.cause.outcome_waiting().into();
-        peer.ni.finish(refused.tx, done, Ended::Clean);
+    send::prepare(&mut message, &request, hdr).map_err(Error::from_errno)
+}
+
+/// A message with its descriptor.
+struct Unsent<'a> {
+    ni: &'a Arc<Ni>,
+    tx: &'a mut Tx,
+    msg: &'a Message,
+}
+
+impl Outgoing for Unsent<'_> {
+    fn copy_in(&mut self, len: u32) -> core::result::Result<(), i32> {
+        Event::TxImmediate.count();
+        let copied = self.tx.copy_in(self.msg.source().truncated(len));
+        copied.map_err(Error::to_errno)
+    }
+
+    fn map_source(&mut self) -> core::result::Result<(), i32> {
+        Event::TxPut.count();
+        self.tx
+            .map_source(self.msg.source())
+            .map_err(Error::to_errno)
+    }
+
+    fn map_sink(&mut self) -> core::result::Result<Sink, i32> {
+        self.tx.map_sink(self.msg.sink()).map_err(Error::to_errno)
+    }
+
+    fn make_reply(&mut self) -> bool {
+        self.tx.reply = self.msg.create_reply(self.ni.handle());
+        let made = self.tx.reply.is_some();
+        match made {
+            true => Event::TxGet.count(),
+            false => Event::NoReplyMsg.count(),
+        }
+        made
     }
 }
 
-/// Gives a message to a connection.
-fn submit(conn: Option<Arc<Conn>>, tx: KBox<Tx>) -> core::result::Result<(), Refused<KBox<Tx>>> {
-    let (Some(conn), Some(what)) = (conn, tx.what) else {
-        let cause = Cause::PeerGone;
-        return Err(Refused { tx, cause });
-    };
-    conn.drive(|engine, now| engine.submit(now, tx, what).map(|_| ()))
+/// Goes on with a message until a connection has it, it waits for one, or it has ended.
+pub(crate) fn run(ni: &Arc<Ni>, nid: Nid, sending: Sending<Kernel>) {
+    let mut next = Some(sending);
+    while let Some(sending) = next {
+        next = sending.step(&mut Kernel, ni, nid);
+    }
 }

@@ -7,6 +7,7 @@
 //! finds nothing: the number of the slot is used again, the generation in the key is not.
 
 use super::stats::Event;
+use core::mem::ManuallyDrop;
 use kernel::{
     alloc::KVVec,
     new_spinlock,
@@ -88,12 +89,12 @@ impl<T> Table<T> {
     /// # Errors
     ///
     /// ENOMEM: no memory, or 16 million objects.
-    pub(crate) fn reserve(&self) -> Result<Key> {
+    pub(crate) fn reserve(&self) -> Result<Reserved<'_, T>> {
         loop {
             let have = {
                 let mut guard = self.slots.lock();
                 if let Some(key) = guard.take() {
-                    return Ok(key);
+                    return Ok(Reserved { table: self, key });
                 }
                 guard.slots.len()
             };
@@ -187,6 +188,31 @@ impl<T> Table<T> {
             at = next;
             Some(object)
         })
+    }
+}
+
+/// A number that was set aside. Dropped, it gives the number back, with the object that may have
+/// been put there.
+pub(crate) struct Reserved<'a, T> {
+    table: &'a Table<T>,
+    key: Key,
+}
+
+impl<T> Reserved<'_, T> {
+    /// The number.
+    pub(crate) fn key(&self) -> Key {
+        self.key
+    }
+
+    /// The object is there to stay, until [`Table::remove`].
+    pub(crate) fn keep(self) {
+        let _ = ManuallyDrop::new(self);
+    }
+}
+
+impl<T> Drop for Reserved<'_, T> {
+    fn drop(&mut self) {
+        drop(self.table.remove(self.key));
     }
 }
 

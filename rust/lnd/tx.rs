@@ -14,7 +14,10 @@ use super::{
     },
 };
 use crate::{
-    driver::admission,
+    driver::{
+        admission,
+        shell::Ended, //
+    },
     kx::{
         Cpt,
         Kiov,
@@ -71,15 +74,6 @@ enum Data {
     Sink(Mr<Mapped>),
     /// Registered; the peer may write it.
     Exposed(Mr<Posted>),
-}
-
-/// How a descriptor came to its end, which decides what may be done with its memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// Its MR was invalidated successfully, or never made known to the device.
-    Clean,
-    /// The QP is drained; nothing is known about the MR.
-    Drained,
 }
 
 /// A transmit descriptor.

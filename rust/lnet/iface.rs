@@ -2,7 +2,7 @@
 
 //! Network interfaces and their addresses.
 
-use super::ni::Startup;
+use super::ni::Ni;
 use crate::ffi::{
     lnet as ffi, //
     types::Net,
@@ -65,14 +65,14 @@ impl Interfaces {
         Ok(found)
     }
 
-    /// The entry that LNet's rules choose for an NI: the one with the name and the address that
-    /// the user asked for, or the first one when the user asked for neither.
+    /// The entry that LNet's rules choose for an NI that is being started: the one with the name
+    /// and the address that the user asked for, or the first one when the user asked for neither.
     ///
     /// # Errors
     ///
     /// `EINVAL` when nothing matches; LNet has printed why.
-    pub(crate) fn select<L>(&self, ni: &Startup<L>) -> Result<Interface> {
-        // SAFETY: by the type invariant; the NI is valid during its startup.
+    pub(crate) fn select(&self, ni: &Ni) -> Result<Interface> {
+        // SAFETY: by the type invariants.
         let i = unsafe { ffi::inet_select(ni.as_raw(), self.list, self.count) };
         to_result(i)?;
         u32::try_from(i)

@@ -16,12 +16,14 @@
 
 mod build;
 mod cpt;
+mod handle;
 mod iface;
 mod msg;
 mod ni;
 mod ops;
 mod pages;
 mod params;
+mod startup;
 
 pub(crate) use crate::ffi::lnet::{
     CmnTunables, //
@@ -38,6 +40,7 @@ pub(crate) use self::{
         cpt_of_node,
         cpt_weight,
     },
+    handle::NiHandle,
     iface::{
         is_link_up, //
         Interface,
@@ -55,12 +58,7 @@ pub(crate) use self::{
         RxTag,
         SendMsg,
     },
-    ni::{
-        Asked, //
-        Ni,
-        NiHandle,
-        Startup,
-    },
+    ni::Ni,
     ops::{
         fail_map_sg, //
         gpu_priority,
@@ -77,4 +75,8 @@ pub(crate) use self::{
         copy_to_pages,
     },
     params::Params,
+    startup::{
+        Asked, //
+        Startup,
+    },
 };

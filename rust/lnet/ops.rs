@@ -3,6 +3,7 @@
 //! The table of operations that LNet calls, and its registration.
 
 use super::{
+    handle::NiHandle,
     msg::{
         Message,
         Received,
@@ -11,9 +12,8 @@ use super::{
         RxOwner,
         SendMsg, //
     },
-    ni::{
+    startup::{
         Asked,
-        NiHandle,
         Startup, //
     },
     O2ibTunables, //
@@ -67,7 +67,7 @@ pub(crate) trait Lnd: Send + Sync + Sized + 'static {
     /// # Errors
     ///
     /// Any. Nothing may be left behind; LNet and the user see `ENETDOWN`.
-    fn startup(&self, ni: Startup<Self>) -> Result<Arc<Self::Net>>;
+    fn startup(&self, ni: Startup<Self::Conn>) -> Result<Arc<Self::Net>>;
 
     /// Stops an NI. No message of it is with the driver, and LNet finds it no more. Everything that
     /// holds the data of the NI must be told to let go; the caller waits until the [`NiHandle`] is
@@ -376,7 +376,7 @@ impl<L: Lnd> Adapter<L> {
             return;
         };
         let received = msg.map_or(Received::Discard, Received::Matched);
-        // SAFETY: `rx` is what `NiHandle::<L>::parse` passed, and LNet calls this once for it.
+        // SAFETY: `rx` is what `NiHandle::parse` passed, and LNet calls this once for it.
         let rx = unsafe { RxHandle::<L::Conn>::from_raw(rx) };
         // SAFETY: called by the shim.
         unsafe { Self::lnd(ctx) }.recv(rx, received);

@@ -5,7 +5,7 @@
 //! Each WRITE goes to one fragment of the sink and gathers up to a number of pieces of the source.
 //! A WRITE that is still open at the end counts: the reference forgets it.
 
-use super::cause::errno::{
+use super::errno::{
     EMSGSIZE,
     EPROTO, //
 };

@@ -31,6 +31,7 @@
 pub mod cause;
 pub mod chain;
 pub mod conn;
+pub mod errno;
 pub mod ids;
 pub mod limits;
 pub mod passive;
@@ -40,7 +41,6 @@ mod text;
 pub mod time;
 
 pub use self::cause::{
-    errno,
     Cause,
     Done,
     Health,

@@ -44,7 +44,6 @@ pub(crate) use cm::{
 };
 pub(crate) use cq::{
     Cq,
-    CqEvents,
     CqNotify,
     CqQueue,
     Wc,

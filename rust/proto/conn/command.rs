@@ -22,8 +22,8 @@ use super::{
     Submit, //
 };
 use crate::proto::{
-    cause::errno,
     chain::ChainError,
+    errno,
     slab::Storage,
     Cause,
     Instant,

@@ -24,10 +24,8 @@ use super::{
     WcStatus, //
 };
 use crate::proto::{
-    cause::{
-        errno,
-        Violation, //
-    },
+    cause::Violation,
+    errno,
     slab::Storage,
     Cause,
     Instant,

@@ -54,7 +54,12 @@ fn collect(dir: &Path, out: &mut Vec<PathBuf>) {
     };
     for path in entries.map(|entry| entry.unwrap().path()) {
         let name = path.file_name().unwrap().to_str().unwrap();
-        if path.is_dir() && !matches!(name, "target" | "data" | "corpus" | "__pycache__") {
+        if path.is_dir()
+            && !matches!(
+                name,
+                "target" | "data" | "corpus" | "plants" | "__pycache__"
+            )
+        {
             collect(&path, out);
         } else if path.is_file() && !name.ends_with("generated.rs") {
             out.push(path);

@@ -9,15 +9,19 @@ use super::lnet::Tx;
 use super::world::{EpId, Ev, World};
 use super::Heap;
 use crate::driver::admission::{judge, Found, Request};
+use crate::driver::cm::{active, passive, Active, CmEvent as Event, Passive};
 use crate::driver::handshake::Proposal;
-use crate::proto::conn::{EstInfo, Role};
+use crate::driver::send::Sending;
+use crate::proto::conn::Role;
 use crate::proto::passive::NiInfo;
 use crate::proto::peer::{
-    AttemptEvent, Claim, Offer, Peer, PeerAction, PeerConfig, PeerSubmit, Ticket, Verdict,
-    CM_REJ_CONSUMER_DEFINED,
+    AttemptEvent, Claim, Offer, Peer, PeerAction, PeerConfig, Verdict, CM_REJ_CONSUMER_DEFINED,
 };
-use crate::proto::{AttemptId, Cause, ConnId, Instant, Limits, Refused};
+use crate::proto::{AttemptId, Cause, ConnId, Instant, Limits};
 use crate::wire::{Message, Stamp, Version};
+
+const ETIMEDOUT: i32 = -110;
+const EHOSTUNREACH: i32 = -113;
 
 /// One exchange of the CM: an id on the active side and, if it came so far, one on the passive.
 pub(super) type CmId = usize;
@@ -150,7 +154,7 @@ impl World {
             let it = &self.exchanges[cm];
             let ours = self.peers[it.active_box].node == node;
             if ours && it.active_ep.is_none() && !it.aborted && !it.released {
-                let _ = self.tell(cm, AttemptEvent::DeviceGone);
+                self.active_event(cm, Event::DeviceRemoval);
             }
         }
     }
@@ -180,77 +184,33 @@ impl World {
         }
     }
 
-    // --- messages -------------------------------------------------------------------------------
-
-    pub(super) fn peer_submit(&mut self, node: usize, other: usize, tx: Tx) {
-        let at = self.nodes[node].peers[other];
-        let now = self.instant();
-        let placed = self.peers[at].peer.submit(now, tx);
-        self.place(at, placed);
-    }
-
-    fn place(&mut self, at: usize, mut placed: PeerSubmit<Tx>) {
-        // A message comes back only so often.
-        for _ in 0..20 {
-            match placed {
-                PeerSubmit::Queued => return self.drive_peer(at),
-                PeerSubmit::Refused(Refused { tx, cause }) => {
-                    let node = self.peers[at].node;
-                    self.finish(node, None, tx, cause.outcome_waiting().into(), false);
-                    return self.drive_peer(at);
-                }
-                PeerSubmit::Use { conn, tx, ticket } => match self.hand_to(at, conn, tx, ticket) {
-                    Some(again) => placed = again,
-                    None => return self.drive_peer(at),
-                },
-            }
-        }
-        panic!("a message goes round and round");
-    }
-
-    fn hand_to(
-        &mut self,
-        at: usize,
-        conn: ConnId,
-        tx: Tx,
-        ticket: Ticket,
-    ) -> Option<PeerSubmit<Tx>> {
-        let now = self.instant();
-        let id = conn.0 as EpId;
-        let what = tx.what.expect("message of LNet");
-        match self.eps[id].conn.submit(now, tx, what) {
-            None => {
-                self.drive_lazily(id);
-                None
-            }
-            Some(refused) => {
-                assert_ne!(refused.cause, Cause::BadInput);
-                let peer = &mut self.peers[at].peer;
-                Some(peer.handle_conn_refused(now, conn, refused, ticket))
-            }
-        }
-    }
-
     // --- the worker -----------------------------------------------------------------------------
 
+    /// Pulls the actions of a peer and has them run.
     pub(super) fn drive_peer(&mut self, at: usize) {
-        let now = self.instant();
         let it = &mut self.peers[at];
         while let Some(action) = it.peer.poll_action() {
             it.acts.push_back(action);
         }
         let run = !it.running && !it.acts.is_empty();
         it.running |= run;
+        self.arm_peer(at);
+        if run {
+            let delay = self.jitter(self.cfg.action_delay);
+            self.at(delay, Ev::PeerRun(at));
+        }
+    }
+
+    /// Sets the timer of a peer.
+    pub(super) fn arm_peer(&mut self, at: usize) {
+        let now = self.instant();
+        let it = &mut self.peers[at];
         let due = it.peer.poll_timeout();
         let arm = due.filter(|&t| it.timer.is_none_or(|armed| t < armed));
         if let Some(t) = arm {
             it.timer = Some(t);
             // It may find nothing to do; the driver looks once a second.
             self.at(t.0.saturating_sub(now.0).max(1_000), Ev::PeerTimer(at));
-        }
-        if run {
-            let delay = self.jitter(self.cfg.action_delay);
-            self.at(delay, Ev::PeerRun(at));
         }
     }
 
@@ -309,13 +269,12 @@ impl World {
             }
             PeerAction::AbortAttempt { id, cause } => self.abort(at, id, cause),
             PeerAction::Assign { conn, tx, ticket } => {
-                if let Some(again) = self.hand_to(at, conn, tx, ticket) {
-                    self.place(at, again);
-                }
+                let (node, other) = (self.peers[at].node, self.peers[at].other);
+                self.send(node, other, Sending::assigned(at, conn, tx, ticket));
             }
             PeerAction::Fail { tx, done } => {
                 let node = self.peers[at].node;
-                self.finish(node, None, tx, done, false);
+                self.end_tx(node, None, tx, done, false);
             }
             PeerAction::CloseConn { conn, cause } => {
                 let id = conn.0 as EpId;
@@ -370,6 +329,54 @@ impl World {
         }
     }
 
+    /// The CM reports something about the id of an attempt.
+    fn active_event(&mut self, cm: CmId, event: Event<'_>) {
+        let now = self.instant();
+        let (input, attempt) = match active(event) {
+            Active::ResolveRoute => {
+                if self.tell(cm, AttemptEvent::AddrResolved) == Claim::Taken {
+                    let delay = self.jitter(self.cfg.latency);
+                    self.at(delay, Ev::Resolved(cm, true));
+                }
+                return;
+            }
+            Active::Request => {
+                if self.tell(cm, AttemptEvent::RouteResolved) == Claim::Taken {
+                    self.request(cm);
+                }
+                return;
+            }
+            Active::ResolveAgain => {
+                let delay = self.jitter(10 * self.cfg.latency);
+                return self.at(delay, Ev::Resolved(cm, false));
+            }
+            Active::Open { private } => return self.open(cm, private),
+            Active::Report { conn, attempt } => (conn, attempt),
+        };
+        if let (Some(input), Some(id)) = (input, self.exchanges[cm].active_ep) {
+            if self.eps[id].named || input.is_for_unknown() {
+                self.eps[id].conn.handle_cm(now, input);
+                self.drive(id);
+            }
+        }
+        if let Some(attempt) = attempt {
+            let _ = self.tell(cm, attempt);
+        }
+    }
+
+    /// The CM reports something about an accepted connection.
+    fn passive_event(&mut self, id: EpId, event: Event<'_>) {
+        let now = self.instant();
+        match passive(event) {
+            Passive::Conn(input) => {
+                self.eps[id].conn.handle_cm(now, input);
+                self.drive(id);
+            }
+            Passive::Nothing => {}
+            Passive::Unexpected => panic!("{event:?} of an accepted connection"),
+        }
+    }
+
     pub(super) fn resolved(&mut self, cm: CmId, route: bool) {
         if self.exchanges[cm].aborted {
             return;
@@ -377,22 +384,15 @@ impl World {
         let node = self.peers[self.exchanges[cm].active_box].node;
         let gone = self.nodes[node].gone_until > self.now;
         let fails = gone || (self.faults && self.prng.chance(1, 20));
+        // The neighbour does not answer in time, or there is no way to it.
+        let late = !gone && self.prng.chance(1, 2);
         let event = match (route, fails) {
-            (false, false) => AttemptEvent::AddrResolved,
-            (false, true) => AttemptEvent::AddrError,
-            (true, false) => AttemptEvent::RouteResolved,
-            (true, true) => AttemptEvent::RouteError,
+            (false, false) => Event::AddrResolved,
+            (false, true) => Event::AddrError(if late { ETIMEDOUT } else { EHOSTUNREACH }),
+            (true, false) => Event::RouteResolved,
+            (true, true) => Event::RouteError(EHOSTUNREACH),
         };
-        if self.tell(cm, event) == Claim::Late || fails {
-            return;
-        }
-        match route {
-            false => {
-                let delay = self.jitter(self.cfg.latency);
-                self.at(delay, Ev::Resolved(cm, true));
-            }
-            true => self.request(cm),
-        }
+        self.active_event(cm, event);
     }
 
     /// Makes the connection and sends the CONNREQ.
@@ -474,18 +474,14 @@ impl World {
             let delay = self.cfg.timeout.0 / 8;
             return self.at(delay, Ev::CmRepeat(to, cm, msg, tries - 1));
         }
-        let now = self.instant();
         match msg {
             CmMsg::Rep(_) => {
                 if let Some(id) = self.exchanges[cm].passive_ep {
-                    self.eps[id]
-                        .conn
-                        .handle_conn_failed(now, Cause::ConnectTimeout);
-                    self.drive(id);
+                    self.passive_event(id, Event::Unreachable(ETIMEDOUT));
                 }
             }
             CmMsg::Req(_) | CmMsg::Rej(_) | CmMsg::RejTold(_) | CmMsg::Rtu | CmMsg::Bye => {
-                let _ = self.tell(cm, AttemptEvent::Unreachable);
+                self.active_event(cm, Event::Unreachable(ETIMEDOUT));
             }
         }
     }
@@ -509,7 +505,10 @@ impl World {
         self.cm_on_way -= 1;
         match msg {
             CmMsg::Req(bytes) => self.cm_req(to, cm, &bytes),
-            CmMsg::Rep(bytes) => self.cm_rep(cm, bytes),
+            CmMsg::Rep(bytes) => {
+                let private = &padded(&bytes, 196);
+                self.active_event(cm, Event::Established { private });
+            }
             CmMsg::Rej(bytes) => {
                 self.exchanges[cm].answered = true;
                 if let Some(id) = self.exchanges[cm].active_ep {
@@ -521,17 +520,14 @@ impl World {
                 self.at(delay, Ev::CmMsg(to, cm, CmMsg::RejTold(bytes)));
             }
             CmMsg::RejTold(bytes) => {
-                let private = padded(&bytes, 148);
-                let cm_reason = CM_REJ_CONSUMER_DEFINED;
-                let private = &private;
-                let _ = self.tell(cm, AttemptEvent::Rejected { cm_reason, private });
+                let private = &padded(&bytes, 148);
+                let reason = CM_REJ_CONSUMER_DEFINED;
+                self.active_event(cm, Event::Rejected { reason, private });
             }
             CmMsg::Rtu => {
                 self.exchanges[cm].settled = true;
                 if let Some(id) = self.exchanges[cm].passive_ep {
-                    let now = self.instant();
-                    self.eps[id].conn.handle_established(now, None);
-                    self.drive(id);
+                    self.passive_event(id, Event::Established { private: &[] });
                 }
             }
             CmMsg::Bye => self.cm_bye(to, cm),
@@ -539,20 +535,13 @@ impl World {
     }
 
     fn cm_bye(&mut self, to: usize, cm: CmId) {
-        let now = self.instant();
         let it = &mut self.exchanges[cm];
-        let active = self.peers[it.active_box].node == to;
-        let ep = match active {
-            true => it.active_ep,
-            false => it.passive_ep,
-        };
-        it.settled |= !active;
-        if active && ep.is_none_or(|id| !self.eps[id].named) {
-            let _ = self.tell(cm, AttemptEvent::Disconnected);
+        if self.peers[it.active_box].node == to {
+            return self.active_event(cm, Event::Disconnected);
         }
-        if let Some(id) = ep {
-            self.eps[id].conn.handle_disconnected(now);
-            self.drive(id);
+        it.settled = true;
+        if let Some(id) = it.passive_ep {
+            self.passive_event(id, Event::Disconnected);
         }
     }
 
@@ -573,10 +562,9 @@ impl World {
 
     fn tell_old(&mut self, cm: CmId) {
         let node = self.peers[self.exchanges[cm].active_box].node;
-        let private = self.old_reject(node);
-        let cm_reason = CM_REJ_CONSUMER_DEFINED;
-        let private = &private[..];
-        let _ = self.tell(cm, AttemptEvent::Rejected { cm_reason, private });
+        let private = &self.old_reject(node);
+        let reason = CM_REJ_CONSUMER_DEFINED;
+        self.active_event(cm, Event::Rejected { reason, private });
     }
 
     fn cm_req(&mut self, node: usize, cm: CmId, bytes: &[u8]) {
@@ -657,7 +645,8 @@ impl World {
         answer
     }
 
-    fn cm_rep(&mut self, cm: CmId, bytes: Vec<u8>) {
+    /// The answer to a CONNREQ is here.
+    fn open(&mut self, cm: CmId, ack: &[u8]) {
         let now = self.instant();
         let other = self.peers[self.exchanges[cm].active_box].other;
         self.exchanges[cm].answered = true;
@@ -676,42 +665,12 @@ impl World {
         if ep.qp.state == QpState::Init {
             ep.qp.state = QpState::Rts;
         }
-        let ack = padded(&bytes, 196);
-        ep.conn.handle_established(now, Some(Message::parse(&ack)));
+        ep.conn.handle_established(now, Some(Message::parse(ack)));
         self.drive(id);
         self.send_cm(other, cm, CmMsg::Rtu);
     }
 
     // --- what connections report ------------------------------------------------------------------
-
-    pub(super) fn conn_established(&mut self, id: EpId, info: &EstInfo) {
-        let at = self.eps[id].peer_box;
-        let now = self.instant();
-        let name = ConnId(id as u32);
-        let told = self.peers[at].peer.handle_established(now, name, info);
-        if let Err(cause) = told {
-            self.eps[id].conn.close(now, cause);
-            self.drive(id);
-        }
-        self.drive_peer(at);
-    }
-
-    pub(super) fn conn_closed(&mut self, id: EpId, cause: Cause, alive: Instant) {
-        let at = self.eps[id].peer_box;
-        let now = self.instant();
-        match (self.eps[id].named, self.eps[id].cm) {
-            (true, _) => {
-                let name = ConnId(id as u32);
-                self.peers[at].peer.handle_closed(now, name, cause, alive);
-                self.drive_peer(at);
-            }
-            (false, Some(cm)) => {
-                // The connection itself gave up; if the peer had, this is late.
-                let _ = self.tell(cm, AttemptEvent::ConnectError);
-            }
-            (false, None) => {}
-        }
-    }
 
     pub(super) fn conn_gone(&mut self, id: EpId) {
         let at = self.eps[id].peer_box;

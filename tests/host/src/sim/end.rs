@@ -5,6 +5,7 @@
 use super::cdriver::CConn;
 use super::lnet::Tx;
 use super::Heap;
+use crate::driver::cm::ConnInput;
 use crate::proto::conn::{Action, Conn, Role, Sink, Submit};
 use crate::proto::{Cause, Instant, Limits, Refused, RxId};
 use crate::wire::{Identity, Message, ParseError};
@@ -138,8 +139,15 @@ impl End {
         either!(self, conn => conn.handle_disconnected(now));
     }
 
-    pub(super) fn handle_conn_failed(&mut self, now: Instant, cause: Cause) {
-        either!(self, conn => conn.handle_conn_failed(now, cause));
+    /// The CM has something for the connection.
+    pub(super) fn handle_cm(&mut self, now: Instant, input: ConnInput) {
+        match (self, input) {
+            (Self::Ours(conn), _) => input.feed(conn, now),
+            (Self::C(conn), ConnInput::Established) => conn.handle_established(now, None),
+            (Self::C(conn), ConnInput::Disconnected) => conn.handle_disconnected(now),
+            (Self::C(conn), ConnInput::Failed(cause)) => conn.handle_conn_failed(now, cause),
+            (Self::C(conn), ConnInput::Close(cause)) => conn.close(now, cause),
+        }
     }
 
     pub(super) fn handle_qp_error_state(&mut self, now: Instant) {
@@ -167,10 +175,6 @@ impl End {
             Self::Ours(conn) => conn.rx_done(now, rx),
             Self::C(conn) => conn.rx_done(rx),
         }
-    }
-
-    pub(super) fn rx_refused(&mut self, now: Instant, rx: RxId, status: i32) {
-        either!(self, conn => conn.rx_refused(now, rx, status));
     }
 
     pub(super) fn put_nak(&mut self, now: Instant, rx: RxId, status: i32) {

@@ -33,8 +33,50 @@ pub(super) struct Msg {
     pub(super) sink: Option<Done>,
     /// The other side answered that it does not want or have it.
     pub(super) declined: bool,
+    /// What LNet there decided to answer without data: the status that the sender gets, if the
+    /// answer gets through.
+    pub(super) answer: Option<i32>,
     /// It must end well: nothing breaks.
     pub(super) must: bool,
+}
+
+/// A message of LNet's that goes with a received one. It may not be lost.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) msg: MsgId,
+    /// Bytes that LNet wants or offers.
+    pub(super) len: u32,
+    /// Bytes that it really has.
+    pub(super) have: u32,
+    /// The driver has no memory for it.
+    pub(super) fails: bool,
+    armed: bool,
+}
+
+impl Given {
+    pub(super) fn new(msg: MsgId, len: u32, have: u32, fails: bool) -> Self {
+        let armed = true;
+        Self {
+            msg,
+            len,
+            have,
+            fails,
+            armed,
+        }
+    }
+
+    /// It ends, or something else ends it.
+    pub(super) fn end(mut self) {
+        self.armed = false;
+    }
+}
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        if self.armed && !std::thread::panicking() {
+            panic!("message {} was lost at its sink", self.msg);
+        }
+    }
 }
 
 /// Byte `i` of message `id`.

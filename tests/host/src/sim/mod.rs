@@ -27,13 +27,21 @@
 mod cdriver;
 mod cm;
 mod config;
+mod device;
 mod end;
+mod executor;
 pub mod exhaust;
+mod faults;
 mod hca;
 mod lnet;
 mod node;
 mod options;
+mod phases;
+mod receive;
+mod report;
 mod runner;
+mod shell;
+mod traffic;
 mod translate;
 mod world;
 
@@ -42,6 +50,8 @@ pub use self::{
         Broken,
         Options, //
     },
+    phases::run,
+    report::Report,
     runner::{
         minimise,
         seeds,
@@ -49,10 +59,6 @@ pub use self::{
         try_run,
         Failure,
         Minimal, //
-    },
-    world::{
-        run,
-        Report, //
     },
 };
 

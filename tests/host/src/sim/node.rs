@@ -10,6 +10,8 @@ use super::end::End;
 use super::hca::{base, Cqe, CqeKind, Memory, Qp, Region, SqOp, SqWr};
 use super::lnet::{Mem, Tx};
 use super::Heap;
+use crate::driver::exec::{received, Completion, Step};
+use crate::driver::shell::{drive, Queue};
 use crate::prng::Prng;
 use crate::proto::chain::SrcFrag;
 use crate::proto::conn::{Action, Conn, Post, PostError, WcStatus};
@@ -37,6 +39,8 @@ pub(super) struct Ep {
     pub(super) rx_bufs: Vec<Vec<u8>>,
     pub(super) slots: Vec<Region>,
     pub(super) actions: VecDeque<Action<Tx>>,
+    /// What remains of the last action.
+    pub(super) step: Option<Step>,
     pub(super) running: bool,
     pub(super) waking: bool,
     pub(super) stepping: bool,
@@ -118,6 +122,7 @@ impl Ep {
                 .map(|_| memory.alloc(vec![0; slot_size]))
                 .collect(),
             actions: VecDeque::new(),
+            step: None,
             running: false,
             waking: false,
             stepping: false,
@@ -140,16 +145,22 @@ impl Ep {
         }
     }
 
-    /// Posts everything there is. Returns whether something was posted to the send queue.
+    /// Whether the executor has something to do.
+    pub(super) fn is_busy(&self) -> bool {
+        self.step.is_some() || !self.actions.is_empty()
+    }
+
+    /// Posts everything there is. Returns whether something was posted to the send queue, and
+    /// whether the executor is to look.
     pub(super) fn post_all(
         &mut self,
         now: Instant,
         memory: &mut Memory,
         faults: &mut PostFaults<'_>,
-    ) -> bool {
+    ) -> (bool, bool) {
         match self.conn {
             End::Ours(_) => self.post_all_ours(now, memory, faults),
-            End::C(_) => self.post_all_c(now, memory, faults),
+            End::C(_) => (self.post_all_c(now, memory, faults), true),
         }
     }
 
@@ -217,50 +228,20 @@ impl Ep {
         now: Instant,
         memory: &mut Memory,
         faults: &mut PostFaults<'_>,
-    ) -> bool {
-        let mut sent = false;
-        let mut turns = 0;
-        let mut signalled = true;
-        while let Some(post) = self.conn.ours_mut().poll_post(now) {
-            turns += 1;
-            assert!(turns < 100_000, "posting does not end");
-            let result = match post {
-                Post::Recv { wr, rx, more: _ } => match faults.fail(0) {
-                    Some(accepted) => Err(PostError {
-                        errno: -12,
-                        accepted,
-                    }),
-                    None => {
-                        self.qp.post_recv(wr.to_raw(), rx.0);
-                        Ok(())
-                    }
-                },
-                Post::SentinelRq { wr } => match faults.fail(0) {
-                    Some(accepted) => Err(PostError {
-                        errno: -12,
-                        accepted,
-                    }),
-                    None => {
-                        self.qp.post_recv(wr.to_raw(), u16::MAX);
-                        Ok(())
-                    }
-                },
-                Post::Send { .. }
-                | Post::Writes { .. }
-                | Post::Inv { .. }
-                | Post::SentinelSq { .. } => {
-                    sent = true;
-                    let chain = self.chain(&post, memory);
-                    signalled = chain.last().is_some_and(|wr| wr.signal);
-                    post_chain(&mut self.qp, chain, faults)
-                }
-            };
-            self.post_failed |= result.is_err();
-            self.conn.ours_mut().posted(now, result);
-        }
+    ) -> (bool, bool) {
+        let mut queue = Ours {
+            ep: self,
+            memory,
+            faults,
+            sent: false,
+            turns: 0,
+            signalled: true,
+        };
+        let ((), kick) = drive(&mut queue, now, |_, _| ());
+        let (sent, signalled) = (queue.sent, queue.signalled);
         let open = self.conn.is_established();
         assert!(signalled || !open, "the last posting is not signalled");
-        sent
+        (sent, kick)
     }
 
     /// The work requests of a posting.
@@ -372,6 +353,62 @@ impl Ep {
     }
 }
 
+/// Our end of a connection under its lock.
+struct Ours<'a, 'b> {
+    ep: &'a mut Ep,
+    memory: &'a mut Memory,
+    faults: &'a mut PostFaults<'b>,
+    /// Something was posted to the send queue.
+    sent: bool,
+    turns: u32,
+    /// The last chain was signalled.
+    signalled: bool,
+}
+
+impl Ours<'_, '_> {
+    fn post_recv(&mut self, wr: WrId, rx: u16) -> Result<(), PostError> {
+        match self.faults.fail(0) {
+            Some(accepted) => Err(PostError {
+                errno: -12,
+                accepted,
+            }),
+            None => {
+                self.ep.qp.post_recv(wr.to_raw(), rx);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Queue for Ours<'_, '_> {
+    type Storage = Heap;
+    type Tx = Tx;
+
+    fn engine(&mut self) -> &mut Conn<Heap, Tx> {
+        self.ep.conn.ours_mut()
+    }
+
+    fn post(&mut self, post: &Post) -> Result<(), PostError> {
+        self.turns += 1;
+        assert!(self.turns < 100_000, "posting does not end");
+        let result = match *post {
+            Post::Recv { wr, rx, more: _ } => self.post_recv(wr, rx.0),
+            Post::SentinelRq { wr } => self.post_recv(wr, u16::MAX),
+            Post::Send { .. }
+            | Post::Writes { .. }
+            | Post::Inv { .. }
+            | Post::SentinelSq { .. } => {
+                self.sent = true;
+                let chain = self.ep.chain(post, self.memory);
+                self.signalled = chain.last().is_some_and(|wr| wr.signal);
+                post_chain(&mut self.ep.qp, chain, self.faults)
+            }
+        };
+        self.ep.post_failed |= result.is_err();
+        result
+    }
+}
+
 fn post_chain(qp: &mut Qp, chain: Vec<SqWr>, faults: &mut PostFaults<'_>) -> Result<(), PostError> {
     let failed = faults.fail(chain.len());
     let take = failed.map_or(chain.len(), |n| n as usize);
@@ -424,24 +461,22 @@ fn completed_ours(
     now: Instant,
     (cqe, status): (Cqe, WcStatus),
 ) -> bool {
-    let Some(wr) = WrId::from_raw(cqe.id) else {
-        panic!("bad id {:#x}", cqe.id);
-    };
-    match (cqe.recv, status) {
-        (true, WcStatus::Success) => {
-            let rx = wr.rx().expect("receive");
+    let completion = Completion::new(cqe.id, status);
+    match completion {
+        Completion::Received { wr, rx } => {
+            assert!(cqe.recv);
             let buf = &rx_bufs[usize::from(rx.0)];
-            match Message::parse(&buf[..cqe.byte_len]) {
-                Ok(msg) => {
-                    conn.handle_msg(now, wr, &msg);
-                    return msg.swapped;
-                }
+            let parsed = Message::parse(&buf[..cqe.byte_len]);
+            received(conn, now, wr, &parsed);
+            match parsed {
+                Ok(msg) => msg.swapped,
                 Err(e) => panic!("message cannot be parsed: {e}"),
             }
         }
-        (true, WcStatus::Flushed) => conn.handle_recv_error(now, wr, true),
-        (true, WcStatus::Error(_)) => conn.handle_recv_error(now, wr, false),
-        (false, status) => conn.handle_send_completion(now, wr, status),
+        Completion::RecvFailed { .. } | Completion::Sent { .. } => {
+            completion.feed(conn, now);
+            false
+        }
+        Completion::Unknown => panic!("bad id {:#x}", cqe.id),
     }
-    false
 }

@@ -10,7 +10,8 @@ use std::sync::{Mutex, Once};
 use std::time::{Duration, Instant};
 
 use super::options::Options;
-use super::world::{run, Report};
+use super::phases::run;
+use super::report::Report;
 
 /// How a run failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

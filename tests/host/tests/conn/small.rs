@@ -2,8 +2,9 @@
 
 //! Ids, lists, causes, time.
 
-use ko2iblnd_host::proto::cause::{errno, Violation};
+use ko2iblnd_host::proto::cause::Violation;
 use ko2iblnd_host::proto::chain::ChainError;
+use ko2iblnd_host::proto::errno;
 use ko2iblnd_host::proto::slab::{Links, List, ListId};
 use ko2iblnd_host::proto::{Cause, Health, Instant, RxId, Span, Stage, WrId, WrKind};
 use ko2iblnd_host::sim::Heap;

@@ -4,8 +4,11 @@
 
 mod admission;
 mod cm;
+mod exec;
 mod form;
 mod handshake;
 mod placement;
+mod recv;
+mod send;
 mod tunables;
 mod usable;

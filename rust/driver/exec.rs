@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The executor of a connection: what its completions and asynchronous events mean, and what its
+//! actions lead to.
+
+use super::shell::{
+    Ended,
+    Request,
+    Shell, //
+};
+use crate::{
+    proto::{
+        chain::ChainError,
+        conn::{
+            Action,
+            Conn,
+            WcStatus, //
+        },
+        Cause,
+        Instant,
+        Limits,
+        OpId,
+        RxId,
+        Storage,
+        WrId,
+        WrKind, //
+    },
+    wire::{
+        DescLoc,
+        Message,
+        ParseError, //
+    },
+};
+
+/// What a completion says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// A message is in the buffer `rx`: read it and tell [`received`].
+    Received {
+        /// The request.
+        wr: WrId,
+        /// Its buffer.
+        rx: RxId,
+    },
+    /// A receive failed.
+    RecvFailed {
+        /// The request.
+        wr: WrId,
+        /// It was flushed, which is no fault.
+        flushed: bool,
+    },
+    /// A request of the send queue has completed.
+    Sent {
+        /// The request.
+        wr: WrId,
+        /// How.
+        status: WcStatus,
+    },
+    /// The identifier has no meaning.
+    Unknown,
+}
+
+impl Completion {
+    /// Reads a completion with identifier `id` and `status`.
+    pub fn new(id: u64, status: WcStatus) -> Self {
+        let Some(wr) = WrId::from_raw(id) else {
+            return Self::Unknown;
+        };
+        match (wr.kind(), status) {
+            (WrKind::Recv { rx, .. }, WcStatus::Success) => Self::Received { wr, rx },
+            (WrKind::Recv { .. } | WrKind::SentinelRq, _) => Self::RecvFailed {
+                wr,
+                flushed: status == WcStatus::Flushed,
+            },
+            (WrKind::Send { .. } | WrKind::SentinelSq, _) => Self::Sent { wr, status },
+        }
+    }
+
+    /// Tells the engine of one that brought no message. A receive whose buffer cannot be read is
+    /// [`Completion::Unknown`].
+    pub fn feed<S: Storage, T>(self, engine: &mut Conn<S, T>, now: Instant) {
+        match self {
+            Self::RecvFailed { wr, flushed } => engine.handle_recv_error(now, wr, flushed),
+            Self::Sent { wr, status } => engine.handle_send_completion(now, wr, status),
+            Self::Received { .. } | Self::Unknown => engine.handle_unknown_completion(now),
+        }
+    }
+}
+
+/// Tells the engine of a message that request `wr` has brought.
+pub fn received<S: Storage, T>(
+    engine: &mut Conn<S, T>,
+    now: Instant,
+    wr: WrId,
+    message: &Result<Message<'_>, ParseError>,
+) {
+    match message {
+        Ok(msg) => engine.handle_msg(now, wr, msg),
+        Err(error) => engine.handle_bad_msg(now, wr, *error),
+    }
+}
+
+/// What a provider has reported about a connection, outside its completions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AsyncEvents {
+    /// A message arrived before the CM said that the connection is up.
+    pub comm_est: bool,
+    /// The completion queue is in error.
+    pub cq_error: bool,
+    /// The queue pair is in error by itself, or its device.
+    pub qp_error: bool,
+    /// The queue pair is in error because of what the peer has sent.
+    pub peer_error: bool,
+}
+
+impl AsyncEvents {
+    /// Why the connection is to be closed, if so.
+    pub const fn cause(&self) -> Option<Cause> {
+        match (self.cq_error, self.qp_error, self.peer_error) {
+            (true, _, _) => Some(Cause::CqError),
+            (false, true, _) => Some(Cause::DeviceGone),
+            // What a peer does to its connection must not count against this node.
+            (false, false, true) => Some(Cause::RecvFailed),
+            (false, false, false) => None,
+        }
+    }
+}
+
+/// What remains of an action, to be done under the lock of the connection before its next action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Step {
+    /// The peer does not want the connection.
+    Close(Cause),
+    /// LNet did not take the message.
+    Refused {
+        /// Buffer.
+        rx: RxId,
+        /// LNet's negative errno.
+        status: i32,
+    },
+    /// The WRITEs of a PUT are to be counted.
+    Plan {
+        /// Operation.
+        op: OpId,
+        /// Buffer with the descriptor.
+        rx: RxId,
+        /// The descriptor.
+        desc: DescLoc,
+        /// Bytes.
+        total: u32,
+    },
+}
+
+impl Step {
+    /// Does it. `count` counts the WRITEs of the first `total` bytes of the source that a
+    /// descriptor has, to the sink that is described in `rx`.
+    pub fn feed<S: Storage, T>(
+        self,
+        engine: &mut Conn<S, T>,
+        now: Instant,
+        count: impl FnOnce(&mut T, RxId, DescLoc, u32, &Limits) -> Result<u16, ChainError>,
+    ) {
+        match self {
+            Self::Close(cause) => engine.close(now, cause),
+            Self::Refused { rx, status } => engine.rx_refused(now, rx, status),
+            Self::Plan {
+                op,
+                rx,
+                desc,
+                total,
+            } => {
+                let limits = *engine.limits();
+                // Without it, the connection was closed meanwhile.
+                if let Some(tx) = engine.tx_mut(op) {
+                    let writes = count(tx, rx, desc, total, &limits);
+                    engine.put_planned(now, op, writes);
+                }
+            }
+        }
+    }
+}
+
+/// Does what a connection wants done with nothing locked.
+pub fn act<S: Shell>(shell: &mut S, conn: &S::Conn, action: Action<S::Tx>) -> Option<Step> {
+    match action {
+        Action::Established(info) => {
+            shell.note_established(conn);
+            let Some(id) = shell.name_of(conn) else {
+                // It is named before it can be established.
+                return Some(Step::Close(Cause::PeerGone));
+            };
+            let peer = shell.peer_of(conn);
+            let accepted = shell.peer(&peer, |engine, now| {
+                engine.handle_established(now, id, &info)
+            });
+            shell.kick_peer(&peer);
+            return accepted.err().map(Step::Close);
+        }
+        Action::Closed {
+            cause,
+            alive,
+            established,
+        } => {
+            shell.note_closed(conn, cause, established);
+            // What the peer does not know yet is the matter of its attempt.
+            let id = shell.name_of(conn)?;
+            let peer = shell.peer_of(conn);
+            shell.peer(&peer, |engine, now| {
+                engine.handle_closed(now, id, cause, alive);
+            });
+            shell.kick_peer(&peer);
+        }
+        Action::Deliver { rx, hdr, kind } => {
+            let refused = shell.deliver(conn, rx, &hdr, kind).err()?;
+            return Some(Step::Refused {
+                rx,
+                status: refused,
+            });
+        }
+        Action::Plan {
+            op,
+            rx,
+            desc,
+            total,
+        } => {
+            return Some(Step::Plan {
+                op,
+                rx,
+                desc,
+                total,
+            });
+        }
+        Action::Finish { tx, done } => shell.finish(conn, tx, done, Ended::Clean),
+        Action::FinishAfterDrain { tx, done } => shell.finish(conn, tx, done, Ended::Drained),
+        Action::NotifyEstablished => shell.request(conn, Request::NotifyEstablished),
+        Action::Disconnect { cause: _ } => shell.request(conn, Request::Disconnect),
+        Action::DestroyQp => shell.request(conn, Request::DestroyQp),
+        Action::Drained { forced: _ } => shell.request(conn, Request::TakeDown),
+    }
+    None
+}

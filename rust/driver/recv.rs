@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From LNet about a received message: what `lnd_recv` is answered with.
+//!
+//! LNet says once for every message that it was given what becomes of it, at once or much later,
+//! from any thread. A message without a match is not an error: the payload is discarded, and a
+//! request is answered all the same.
+//!
+//! Three steps: [`prepare`] with nothing locked, [`Answer::give`] under the lock of the connection,
+//! [`After::run`] with nothing locked again.
+
+use crate::{
+    proto::{
+        chain::{
+            count_writes,
+            ChainError,
+            SrcFrag, //
+        },
+        conn::{
+            Conn,
+            Delivery,
+            Sink, //
+        },
+        errno,
+        Done,
+        Instant,
+        Limits,
+        Refused,
+        RxId,
+        Storage, //
+    },
+    wire::{
+        DescLoc,
+        IMMEDIATE_HDR, //
+    },
+};
+
+/// A received message, which LNet holds no longer, and LNet's own messages that go with it. Errors
+/// are negative errnos.
+pub trait Incoming {
+    /// A message of LNet's, to be ended.
+    type Msg;
+    /// Transmit descriptor.
+    type Tx;
+
+    /// Bytes that LNet wants of what was received.
+    fn wanted(&self, msg: &Self::Msg) -> u32;
+
+    /// Bytes that LNet has for a GET.
+    fn offered(&self, msg: &Self::Msg) -> u32;
+
+    /// Copies to LNet what it wants of the payload of an IMMEDIATE: see [`payload`].
+    ///
+    /// # Errors
+    ///
+    /// It could not be copied.
+    fn copy(&mut self, msg: &Self::Msg) -> Result<(), i32>;
+
+    /// A descriptor with the sink of a PUT, mapped and registered.
+    ///
+    /// # Errors
+    ///
+    /// There is no descriptor, or the memory cannot be mapped.
+    fn map_sink(&mut self, msg: &Self::Msg) -> Result<(Self::Tx, Sink), i32>;
+
+    /// A descriptor with the source for a GET, mapped, of which `len` bytes are to be written.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Incoming::map_sink`].
+    fn map_source(&mut self, msg: &Self::Msg, len: u32) -> Result<Self::Tx, i32>;
+
+    /// The number of WRITEs that a source takes: see [`writes`].
+    ///
+    /// # Errors
+    ///
+    /// Why there is no such number.
+    fn count(&mut self, tx: &Self::Tx, desc: DescLoc, len: u32) -> Result<u16, ChainError>;
+
+    /// The message ends with the descriptor.
+    fn attach(&mut self, tx: &mut Self::Tx, msg: Self::Msg);
+
+    /// Ends a message that needed no descriptor, with 0 or a negative errno. Nobody is blamed.
+    fn end(&mut self, msg: Self::Msg, status: i32);
+
+    /// Ends a descriptor that the connection did not take.
+    fn finish(&mut self, tx: Self::Tx, done: Done);
+}
+
+/// What a received request or IMMEDIATE is answered with.
+#[derive(Debug)]
+#[must_use]
+pub enum Answer<M, T> {
+    /// The buffer goes back.
+    Done {
+        /// To be ended afterwards, with this status.
+        end: Option<(M, i32)>,
+    },
+    /// PUT_NAK.
+    Nak {
+        /// 0 when LNet wants none of it, else why not.
+        status: i32,
+        /// To be ended afterwards, with this status.
+        end: Option<(M, i32)>,
+    },
+    /// PUT_ACK.
+    Sink {
+        /// Has the memory and the message.
+        tx: T,
+        /// Where the peer is to write.
+        sink: Sink,
+    },
+    /// GET_DONE without data.
+    NoData {
+        /// 0 for an empty reply, else why there is none.
+        status: i32,
+        /// To be ended afterwards, with this status.
+        end: Option<(M, i32)>,
+    },
+    /// WRITEs and GET_DONE.
+    Source {
+        /// Has the memory and the message.
+        tx: T,
+        /// Bytes.
+        len: u32,
+        /// Number of WRITEs, or why there is none.
+        writes: Result<u16, ChainError>,
+    },
+}
+
+/// Decides what LNet's word about a message is answered with, and gets the memory ready for it.
+/// `msg` is `None` when LNet discards the message.
+pub fn prepare<I: Incoming>(
+    incoming: &mut I,
+    kind: Delivery,
+    msg: Option<I::Msg>,
+) -> Answer<I::Msg, I::Tx> {
+    match kind {
+        Delivery::Immediate => Answer::Done {
+            end: msg.map(|msg| {
+                let copied = incoming.copy(&msg);
+                (msg, status(copied))
+            }),
+        },
+        Delivery::PutReq => put(incoming, msg),
+        Delivery::GetReq { desc } => get(incoming, msg, desc),
+    }
+}
+
+fn put<I: Incoming>(incoming: &mut I, msg: Option<I::Msg>) -> Answer<I::Msg, I::Tx> {
+    let Some(msg) = msg else {
+        return Answer::Nak {
+            status: 0,
+            end: None,
+        };
+    };
+    if incoming.wanted(&msg) == 0 {
+        return Answer::Nak {
+            status: 0,
+            end: Some((msg, 0)),
+        };
+    }
+    match incoming.map_sink(&msg) {
+        Ok((mut tx, sink)) => {
+            incoming.attach(&mut tx, msg);
+            Answer::Sink { tx, sink }
+        }
+        Err(status) => Answer::Nak {
+            status,
+            end: Some((msg, status)),
+        },
+    }
+}
+
+fn get<I: Incoming>(incoming: &mut I, msg: Option<I::Msg>, desc: DescLoc) -> Answer<I::Msg, I::Tx> {
+    let Some(msg) = msg else {
+        return Answer::NoData {
+            status: errno::ENODATA.wrapping_neg(),
+            end: None,
+        };
+    };
+    let len = incoming.offered(&msg);
+    if len == 0 {
+        return Answer::NoData {
+            status: 0,
+            end: Some((msg, 0)),
+        };
+    }
+    match incoming.map_source(&msg, len) {
+        Ok(mut tx) => {
+            let writes = incoming.count(&tx, desc, len);
+            incoming.attach(&mut tx, msg);
+            Answer::Source { tx, len, writes }
+        }
+        Err(status) => Answer::NoData {
+            status,
+            end: Some((msg, status)),
+        },
+    }
+}
+
+fn status(result: Result<(), i32>) -> i32 {
+    result.err().unwrap_or(0)
+}
+
+impl<M, T> Answer<M, T> {
+    /// Tells the engine of the connection, under its lock. `rx` is the buffer of the message.
+    pub fn give<S: Storage>(self, engine: &mut Conn<S, T>, now: Instant, rx: RxId) -> After<M, T> {
+        let end = match self {
+            Self::Done { end } => {
+                engine.rx_done(now, rx);
+                end
+            }
+            Self::Nak { status, end } => {
+                engine.put_nak(now, rx, status);
+                end
+            }
+            Self::NoData { status, end } => {
+                engine.get_done(now, rx, status);
+                end
+            }
+            Self::Sink { tx, sink } => {
+                return After::of(engine.put_sink(now, rx, tx, sink).err());
+            }
+            Self::Source { tx, len, writes } => {
+                return After::of(engine.get_source(now, rx, tx, len, writes).err());
+            }
+        };
+        match end {
+            Some((msg, status)) => After::End { msg, status },
+            None => After::Nothing,
+        }
+    }
+}
+
+/// What remains when the engine has the answer.
+#[derive(Debug)]
+#[must_use]
+pub enum After<M, T> {
+    /// Nothing.
+    Nothing,
+    /// The message ends.
+    End {
+        /// The message.
+        msg: M,
+        /// 0, or a negative errno.
+        status: i32,
+    },
+    /// The connection did not take the descriptor.
+    Finish {
+        /// The descriptor.
+        tx: T,
+        /// How it ends.
+        done: Done,
+    },
+}
+
+impl<M, T> After<M, T> {
+    fn of(refused: Option<Refused<T>>) -> Self {
+        match refused {
+            Some(Refused { tx, cause }) => Self::Finish {
+                tx,
+                done: cause.outcome().into(),
+            },
+            None => Self::Nothing,
+        }
+    }
+
+    /// Does it, with nothing locked.
+    pub fn run<I: Incoming<Msg = M, Tx = T>>(self, incoming: &mut I) {
+        match self {
+            Self::Nothing => {}
+            Self::End { msg, status } => incoming.end(msg, status),
+            Self::Finish { tx, done } => incoming.finish(tx, done),
+        }
+    }
+}
+
+/// The first `len` bytes of the payload of the IMMEDIATE in `buf`.
+///
+/// # Errors
+///
+/// -EPROTO when there are fewer. LNet never wants more than the header says, which the engine has
+/// checked.
+pub fn payload(buf: &[u8], len: u32) -> Result<&[u8], i32> {
+    let end = IMMEDIATE_HDR.saturating_add(len as usize);
+    buf.get(IMMEDIATE_HDR..end)
+        .ok_or(errno::EPROTO.wrapping_neg())
+}
+
+/// The number of WRITEs of the first `len` bytes of `source` to the sink that `desc` describes in
+/// `buf`, on a connection with `limits`.
+///
+/// # Errors
+///
+/// Why there is no such number.
+pub fn writes(
+    source: &[SrcFrag],
+    buf: &[u8],
+    desc: DescLoc,
+    len: u32,
+    limits: &Limits,
+) -> Result<u16, ChainError> {
+    let sink = desc.view(buf).ok_or(ChainError::BadArgument)?;
+    count_writes(source, &sink, len, limits.max_send_sge, limits.max_frags)
+}
