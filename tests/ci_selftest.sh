@@ -5,6 +5,8 @@
 #
 # usage: ci_selftest.sh [TREE]     test the scripts of that tree, in place of this one
 set -euo pipefail
+# What scripts/test, which starts this, has set for itself is not for the copy.
+unset SERIES SUITE ARCHIVE KNOWN KDIR LNET KERNEL KOR_BIND KOR_DEADLINE KOR_TEST_LIMIT KOR_MIRROR
 from=$(realpath "${1:-$(dirname "$0")/..}")
 box=$(mktemp -d)
 trap 'rm -rf "$box"' EXIT
