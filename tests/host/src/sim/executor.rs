@@ -167,7 +167,22 @@ impl World {
             }
             _ => {}
         }
-        act(self, &id, action)
+        let closed = matches!(action, Action::Closed { .. });
+        let step = act(self, &id, action);
+        if closed {
+            self.eps[id].ended = true;
+            self.check_peer(self.eps[id].peer_box);
+        }
+        step
+    }
+
+    /// A peer that counts a connection that has closed would go on giving it messages, and tell
+    /// LNet too late, or of another cause, that the node is down.
+    fn check_peer(&self, at: usize) {
+        let open = |ep: &&Ep| ep.peer_box == at && ep.named && !ep.ended;
+        let open = self.eps.iter().filter(open).count();
+        let up = usize::from(self.peers[at].peer.snapshot().up);
+        assert!(up <= open, "a peer counts {up} connections of {open}");
     }
 
     /// Does what remains of an action, under the lock.

@@ -9,6 +9,7 @@
 //! - every message that an engine accepts ends exactly once, by its deadline;
 //! - data that is reported as received is what was sent, and is received once;
 //! - a message whose connection does not die ends well;
+//! - a peer counts no connection that has closed;
 //! - an idle connection is heard of as often as its keepalive says;
 //! - credits are conserved, by the counters of both ends and by what is on the wire; no end sees a
 //!   violation of the protocol by the other;

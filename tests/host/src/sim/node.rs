@@ -64,6 +64,8 @@ pub(super) struct Ep {
     pub(super) cm: Option<CmId>,
     /// Its peer knows it by name.
     pub(super) named: bool,
+    /// The driver has noted that it has closed.
+    pub(super) ended: bool,
     pub(super) peer_box: usize,
     /// Messages on the wire that use a credit, and credits there that are given back.
     pub(super) used: u64,
@@ -138,6 +140,7 @@ impl Ep {
             connack: Vec::new(),
             cm: None,
             named: false,
+            ended: false,
             peer_box: 0,
             used: 0,
             given: 0,
