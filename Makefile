@@ -100,8 +100,9 @@ put: check-kdir check-lnet
 	@$(call kbuild,$(CURDIR)/tests/lnetput,$(OUT)/put,modules,$(knobs) KBUILD_EXTRA_SYMBOLS="$(ko-symvers)")
 	@cp $(OUT)/put/*.ko $(OUT)/
 
-# No compiler is needed, so root need not have one.
-install: check-lnet
+# No compiler is needed, so root need not have one: what is installed was made before, or is made
+# by the same command.
+install: check-lnet $(filter all modules,$(MAKECMDGOALS))
 	@$(if $(LNET),,$(error install needs LNET=<built Lustre tree>: a module built for the LNet stand-in is of no use on a real node))
 	@scripts/install-module install $(KDIR) $(OUT)/ko2iblnd.ko
 
