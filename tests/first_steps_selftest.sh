@@ -438,14 +438,54 @@ test_modules_package() {
 	PATH=$tmp/path refused 'no dpkg-deb: packages are made on Debian' "$package" --kdir "$kdir" --lnet "$lnet"
 }
 
-# The rest of install-module, which needs the root: its own test, whose totals are printed, too.
-test_install_in_root() {
-	local seen=$source_tree/build/install_selftest.seen
+# The scripts that have tests of their own, whose totals are printed, too.
+test_others() {
+	local name seen=$source_tree/build/first_steps.seen
 	mkdir -p "$source_tree/build"
 	rm -f "$seen"
-	env -u KOR_CACHE KOR_SEEN="$seen" "$source_tree/scripts/in-root" "$here/kernel/install_selftest.sh" ||
-		bad 'install_selftest.sh failed'
+	for name in install build_id; do
+		env -u KOR_CACHE KOR_SEEN="$seen" "$source_tree/scripts/in-root" "$here/kernel/${name}_selftest.sh" ||
+			bad "${name}_selftest.sh failed"
+	done
+	KOR_SEEN=$seen "$here/kernel/testlnet_selftest.sh" || bad 'testlnet_selftest.sh failed'
 	cat "$seen" >>"$tmp/seen"
+}
+
+# For those who work on the project.
+test_contributors() {
+	local objects=$tmp/objects
+	refused 'no tests/host/plants/what.patch: name one' "$tree/scripts/plants" what
+	refused "'x1' is no seed: give" "$tree/scripts/replay" seed x1
+	refused "'what' is no kernel: give um" "$tree/scripts/replay" scenario what ping
+	refused "no check 'what'; see check-style" "$tree/scripts/check-style" what
+	refused 'build the module first' "$tree/scripts/rustdoc" "$objects" "$tmp/doc"
+	mkdir -p "$objects/rust"
+	echo 'savedcmd_x := gcc' >"$objects/rust/.ko2iblnd.o.cmd"
+	refused 'does not call rustc: delete' "$tree/scripts/rustdoc" "$objects" "$tmp/doc"
+	refused 'run this in a clone' "$tree/scripts/check-style" --one rustfmt
+	mkdir -p "$tmp/bin"
+	stub git
+	refused 'names no file .*: give check-style a whole clone' \
+		env PATH="$tmp/bin:$PATH" "$tree/scripts/check-style" --one rustfmt
+	rm "$tmp/bin/git"
+}
+
+# A runner that fails with nothing to show for it.
+test_lnet_runner() {
+	local dir=$tmp/lnet-runner lustre=$tmp/lustre
+	mkdir -p "$tmp/bin" "$dir/tests/kernel/scenarios-lnet" "$lustre" "$tmp/lnet-kdir/include/config"
+	cp -r "$tree/scripts" "$dir/"
+	touch "$dir/tests/kernel/scenarios-lnet/one.sh" "$tmp/lnet-kdir/.config" \
+		"$lustre/"{Module.symvers,config.h,lnetctl}
+	printf 'vermagic=7.3.9 mod_unload \0' >"$lustre/lnet.ko"
+	echo 7.3.9 >"$tmp/lnet-kdir/include/config/kernel.release"
+	stub make "mkdir -p '$dir/build/lnet-um'; touch '$dir/build/lnet-um/ko2iblnd.ko'"
+	stub python3
+	printf '#!/bin/bash\necho %s\n' "$tmp/lnet-kdir" >"$dir/scripts/build-kernel"
+	printf '#!/bin/bash\nexit 3\n' >"$dir/tests/kernel/run"
+	chmod +x "$dir/tests/kernel/run"
+	ends 'the scenarios ended with status 3, though none of their items failed: see' \
+		env PATH="$tmp/bin:$PATH" "$dir/scripts/test-lnet" "$lustre"
 }
 
 # What the root has not: no tools, no rights, a cache from outside.
@@ -515,12 +555,13 @@ copy_tree "$tree"
 mkdir "$tmp/nobody"
 chown 65534:65534 "$tmp/nobody"
 : >"$tmp/seen"
-for name in check_kdir makefile spaces not_root lib usage run demo scenarios setup_root rust_kdir modules_package install cached_root install_in_root; do
+for name in check_kdir makefile spaces not_root lib usage run demo scenarios setup_root rust_kdir modules_package install cached_root contributors lnet_runner others; do
 	"test_$name"
 done
 if unseen=$(env -u KOR_CACHE "$source_tree/scripts/in-root" python3 "$here/error_lines.py" \
 	"$source_tree/Makefile" "$source_tree"/scripts/{lib.sh,setup-root,build-kernel,in-root,demo,test,test-kernels} \
-	"$source_tree"/scripts/{check-kdir,debian-rust-kdir,install-module} \
+	"$source_tree"/scripts/{check-kdir,debian-rust-kdir,install-module,build-id,test-lnet} \
+	"$source_tree"/scripts/{plants,replay,rustdoc,check-style} \
 	"$source_tree/debian/modules-package" "$source_tree/tests/kernel/run" \
 	<"$tmp/seen"); then ok; else bad "$unseen"; fi
 echo "$passed passed, $failed failed"

@@ -39,6 +39,8 @@ refuses() {
 	local what=$1 text=$2 out rc=0
 	shift 2
 	out=$("$tool" "$@" 2>"$tmp/err") || rc=$?
+	# For the test that looks whether any error line is forgotten.
+	[ -z "${KOR_SEEN:-}" ] || cat "$tmp/err" >>"$KOR_SEEN"
 	verdict "$what" "$rc, $(wc -l <"$tmp/err") line, $(grep -cF "$text" "$tmp/err"), '$out'" \
 		"1, 1 line, 1, ''"
 }

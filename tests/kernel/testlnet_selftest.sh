@@ -14,6 +14,8 @@ refuses() {
 	local name=$1 pattern=$2 rc=0 why=
 	shift 2
 	"$here/../../scripts/test-lnet" "$@" >"$tmp/out" 2>&1 || rc=$?
+	# For the test that looks whether any error line is forgotten.
+	[ -z "${KOR_SEEN:-}" ] || cat "$tmp/out" >>"$KOR_SEEN"
 	[ $rc -eq 1 ] || why="status $rc"
 	[ "$(wc -l <"$tmp/out")" -eq 1 ] && grep -q "^test-lnet: error: $pattern" "$tmp/out" ||
 		why="does not say just \"$pattern\""
