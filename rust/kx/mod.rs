@@ -16,6 +16,8 @@ mod nofs;
 mod ratelimit;
 mod runqueue;
 mod storage;
+mod table;
+mod workqueue;
 
 pub(crate) use crate::ffi::types::{
     Cpt,
@@ -45,3 +47,9 @@ pub(crate) use runqueue::{
     RunQueue, //
 };
 pub(crate) use storage::new_buf;
+pub(crate) use table::{
+    Key,
+    Reserved,
+    Table, //
+};
+pub(crate) use workqueue::WorkQueue;

@@ -8,24 +8,28 @@
 //! the actions of peers, and looks at all deadlines once a second.
 
 use super::{
+    clock::now,
     conn::{
         Conn,
+        Conns,
+        Peer,
         QpSlot,
         Setup, //
     },
-    dev::Dev,
-    now,
-    peer::Peer,
-    queue::WorkQueue,
+    dev::{
+        Dev,
+        Devices, //
+    },
+    networks::Networks,
+    removal::Removal,
+    sched::Schedulers,
     send,
     stats::{
         self,
         Counted,
         Event,
         Live, //
-    },
-    table::Key,
-    Driver, //
+    }, //
 };
 use crate::{
     driver::{
@@ -48,10 +52,12 @@ use crate::{
     kx::{
         self,
         errno::ENETDOWN,
+        Key,
         Kthread,
         Node,
         NofsScope,
-        ShouldStop, //
+        ShouldStop,
+        WorkQueue, //
     },
     lnet::Params,
     proto::{
@@ -73,7 +79,6 @@ use crate::{
         CmEventKind,
         CmEvents,
         CmId,
-        CmQueue,
         ConnParam,
         SockAddr, //
     },
@@ -111,43 +116,42 @@ const BUDGET: usize = 64;
 const SWEEP_NS: u64 = 1_000_000_000;
 
 /// What others give the daemon to do.
-#[pin_data]
 pub(crate) struct Connd {
+    /// What the thread sleeps on.
     event: Arc<kx::Event>,
-    #[pin]
-    peers: WorkQueue<Peer>,
-    #[pin]
-    conns: WorkQueue<Conn>,
-    /// Where the events of all CM ids go.
-    pub(crate) cm: Arc<CmQueue>,
+    /// Peers whose actions are to be run.
+    peers: Arc<WorkQueue<Peer>>,
+    /// Connections whose requests are to be served.
+    conns: Arc<WorkQueue<Conn>>,
+}
+
+/// What the thread works on, together with others.
+pub(crate) struct Shared {
+    pub(crate) connd: Connd,
+    pub(crate) schedulers: Arc<Schedulers>,
+    pub(crate) devices: Arc<Devices>,
+    pub(crate) networks: Arc<Networks>,
+    pub(crate) conns: Arc<Conns>,
+    pub(crate) removal: Arc<Removal>,
 }
 
 impl Connd {
-    /// Nothing to do.
-    pub(crate) fn new(event: Arc<kx::Event>, cm: Arc<CmQueue>) -> impl PinInit<Self> {
-        pin_init!(Self {
+    /// Nothing to do. The thread will sleep on `event`.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub(crate) fn new(event: Arc<kx::Event>) -> Result<Self> {
+        Ok(Self {
+            peers: WorkQueue::new(event.clone())?,
+            conns: WorkQueue::new(event.clone())?,
             event,
-            peers <- WorkQueue::new(),
-            conns <- WorkQueue::new(),
-            cm,
         })
     }
 
-    /// What the thread sleeps on.
-    pub(crate) fn event(&self) -> &Arc<kx::Event> {
-        &self.event
-    }
-
-    /// Has the actions of `peer` run.
-    pub(crate) fn push_peer(&self, peer: Arc<Peer>) {
-        self.peers.push(peer);
-        self.event.signal();
-    }
-
-    /// Has the requests of `conn` served.
-    pub(crate) fn push_conn(&self, conn: Arc<Conn>) {
-        self.conns.push(conn);
-        self.event.signal();
+    /// Where peers are put whose actions are to be run.
+    pub(crate) fn peers(&self) -> &Arc<WorkQueue<Peer>> {
+        &self.peers
     }
 
     /// Starts the thread.
@@ -155,11 +159,11 @@ impl Connd {
     /// # Errors
     ///
     /// ENOMEM, or EINTR when the caller is being killed.
-    pub(crate) fn start(driver: &Arc<Driver>) -> Result<Kthread> {
-        let driver = driver.clone();
+    pub(crate) fn start(shared: &Arc<Shared>) -> Result<Kthread> {
+        let shared = shared.clone();
         Kthread::spawn(c"kiblnd_connd", Node(None), move |stop| {
             let _nofs = NofsScope::enter();
-            Worker::new(&driver).run(stop);
+            Worker::new(&shared).run(stop);
         })
     }
 }
@@ -233,17 +237,17 @@ impl Link {
 
 /// The thread's own state.
 pub(super) struct Worker<'a> {
-    pub(super) driver: &'a Driver,
+    pub(super) shared: &'a Shared,
     events: CmEvents,
     /// By the tag of the id.
     pub(super) links: RBTree<u64, Link>,
 }
 
 impl<'a> Worker<'a> {
-    fn new(driver: &'a Driver) -> Self {
+    fn new(shared: &'a Shared) -> Self {
         Self {
-            driver,
-            events: CmEvents::new(driver.connd.cm.clone()),
+            shared,
+            events: CmEvents::new(shared.devices.cm().clone()),
             links: RBTree::new(),
         }
     }
@@ -262,14 +266,14 @@ impl<'a> Worker<'a> {
                 self.cm_event(event);
             }
             for _ in 0..BUDGET {
-                let Some(conn) = self.driver.connd.conns.pop() else {
+                let Some(conn) = self.shared.connd.conns.pop() else {
                     break;
                 };
                 idle = false;
                 self.serve(&conn);
             }
             for _ in 0..BUDGET {
-                let Some(peer) = self.driver.connd.peers.pop() else {
+                let Some(peer) = self.shared.connd.peers.pop() else {
                     break;
                 };
                 idle = false;
@@ -279,15 +283,15 @@ impl<'a> Worker<'a> {
             if last && idle {
                 return;
             }
-            if self.driver.interfaces_changed() {
-                self.driver.update_usability();
+            if self.shared.removal.interfaces_changed() {
+                self.shared.networks.update_usability();
             }
             let now = kx::monotonic_ns();
             if now >= sweep_at {
                 sweep_at = now.wrapping_add(SWEEP_NS);
                 self.sweep();
             } else if idle {
-                let event = &self.driver.connd.event;
+                let event = &self.shared.connd.event;
                 event.wait_timeout(sweep_at.wrapping_sub(now));
             }
         }
@@ -295,7 +299,7 @@ impl<'a> Worker<'a> {
 
     /// Hands out tunables that were written, and looks at all deadlines.
     fn sweep(&mut self) {
-        for conn in self.driver.conns.iter() {
+        for conn in self.shared.conns.iter() {
             let live = conn.peer.ni.tunables_now().live();
             conn.drive(|engine, now| {
                 engine.retune(live);
@@ -304,11 +308,9 @@ impl<'a> Worker<'a> {
                 }
             });
         }
-        let mut at = 0;
-        while let Some(ni) = self.driver.ni_at(at) {
-            at += 1;
-            let live = ni.tunables_now().live();
-            for peer in ni.peers.iter() {
+        for network in self.shared.networks.iter() {
+            let live = network.ni.tunables_now().live();
+            for peer in network.iter() {
                 let mut inner = peer.inner.lock();
                 inner.engine.retune(live);
                 let due = inner.engine.poll_timeout();
@@ -322,7 +324,7 @@ impl<'a> Worker<'a> {
                 }
             }
         }
-        self.driver.attach_all();
+        self.shared.removal.attach_all();
     }
 
     /// Runs the actions of a peer until there are none.
@@ -354,7 +356,7 @@ impl<'a> Worker<'a> {
                 PeerAction::AbortAttempt { id, cause } => self.abort_attempt(peer, id, cause),
                 PeerAction::Assign { conn, tx, ticket } => {
                     let assigned = Sending::assigned(peer.clone(), conn, tx, ticket);
-                    send::run(&peer.ni, peer.nid, assigned);
+                    send::run(peer.network(), peer.nid, assigned);
                 }
                 PeerAction::Fail { tx, done } => peer.ni.finish(tx, done, Ended::Clean),
                 PeerAction::CloseConn { conn, cause } => {
@@ -365,7 +367,7 @@ impl<'a> Worker<'a> {
                 }
                 PeerAction::NotifyDown { alive } => peer.ni.notify_down(peer.nid, alive),
                 PeerAction::Idle => {
-                    if peer.ni.peers.retire(peer) {
+                    if peer.retire() {
                         return;
                     }
                 }
@@ -392,8 +394,8 @@ impl<'a> Worker<'a> {
         let dev = &peer.ni.dev;
         // The device of an NI may be gone.
         dev.hca()?;
-        let tag = self.driver.next_tag();
-        let id = CmId::new(&self.driver.connd.cm, dev.net(), tag)?;
+        let tag = self.shared.devices.next_tag();
+        let id = CmId::new(self.shared.devices.cm(), dev.net(), tag)?;
         resolve_addr(&id, dev, peer.nid)?;
         let link = Link {
             id,
@@ -443,7 +445,7 @@ impl<'a> Worker<'a> {
             return;
         };
         let Some(link) = self.links.get(&tag) else {
-            return self.driver.listener_event(tag, event);
+            return self.shared.removal.listener_event(tag, event);
         };
         let peer = link.peer.clone();
         match link.purpose {
@@ -541,7 +543,7 @@ impl<'a> Worker<'a> {
     }
 
     fn create_active(&mut self, tag: u64, peer: &Arc<Peer>, plan: Plan) -> Result<Arc<Conn>> {
-        let reserved = self.driver.conns.reserve()?;
+        let reserved = self.shared.conns.reserve()?;
         let link = self.links.get_mut(&tag).ok_or(ENODEV)?;
         let mtu = u32::try_from(Params::read().ib_mtu).unwrap_or(0);
         if mtu != 0 {
@@ -556,7 +558,7 @@ impl<'a> Worker<'a> {
             version: plan.proposal.version,
             offer: plan.proposal.offer,
         };
-        let conn = make_conn(self.driver, peer, &link.id, wanted)?;
+        let conn = make_conn(self.shared, peer, &link.id, wanted)?;
         reserved.keep();
         link.conn = Some(conn.clone());
         Ok(conn)
@@ -570,7 +572,7 @@ impl<'a> Worker<'a> {
         let connected = AttemptEvent::Connected(conn.id);
         let mut inner = peer.inner.lock();
         let claim = inner.engine.handle_attempt(now(), plan.attempt, connected);
-        let added = claim == Claim::Taken && inner.add_conn(conn.clone());
+        let added = claim == Claim::Taken && inner.add_conn(conn.id, conn.clone());
         drop(inner);
         if claim == Claim::Late {
             return;
@@ -665,7 +667,7 @@ impl<'a> Worker<'a> {
         // QP and CQ first, then the id, then the peer's turn.
         drop(conn.take_qp());
         let purpose = self.links.remove(&conn.tag).map(|link| link.purpose);
-        drop(self.driver.conns.remove(conn.key));
+        drop(self.shared.conns.remove(conn.key));
         conn.release_device();
         let peer = &conn.peer;
         if conn.is_known() {
@@ -756,7 +758,7 @@ pub(super) struct Wanted {
 /// ENETDOWN when that is not the device of the NI, or it is gone; EINVAL when nothing can be
 /// offered; and those of [`Conn::create`].
 pub(super) fn make_conn(
-    driver: &Driver,
+    shared: &Shared,
     peer: &Arc<Peer>,
     id: &CmId,
     wanted: Wanted,
@@ -769,17 +771,21 @@ pub(super) fn make_conn(
     let offer = Some((wanted.offer.queue_depth, wanted.offer.max_frags));
     let limits = Limits::new(&tunables, hca.caps(), wanted.version, offer);
     let limits = limits.map_err(|_| EINVAL)?;
+    let cpt = peer.ni.cpt_of(peer.nid);
     let setup = Setup {
         peer,
         hca: &hca,
         cm: id,
         tag: wanted.tag,
         key: wanted.key,
+        conns: &shared.conns,
+        queue: &shared.schedulers.queue(cpt).ok_or(ENOMEM)?,
+        work: &shared.connd.conns,
         role: wanted.role,
         ident: wanted.ident,
         tunables: &tunables,
     };
-    Conn::create(driver, &setup, limits)
+    Conn::create(&setup, limits)
 }
 
 /// Has the address of `nid` resolved, from the address of `dev`.

@@ -2,9 +2,10 @@
 
 //! The ioctls that reach an NI (lnd-contract.md section 13).
 
-use super::{
-    ni::Ni,
-    peer::Peer, //
+use super::conn::{
+    Conn,
+    Network,
+    Peer, //
 };
 use crate::{
     lnet::{
@@ -27,29 +28,29 @@ use kernel::{
 /// # Errors
 ///
 /// ENOENT when there is no such peer or connection, EINVAL for a command that is not known.
-pub(crate) fn ctl(ni: &Arc<Ni>, cmd: Ctl) -> Result<CtlReply> {
+pub(crate) fn ctl(network: &Network, cmd: Ctl) -> Result<CtlReply> {
     match cmd {
-        Ctl::GetPeer { index, dump } => get_peer(ni, index, Nid(dump)),
-        Ctl::DelPeer(who) => del_peer(ni, who.map(Nid)),
-        Ctl::GetConn { index } => get_conn(ni, index),
-        Ctl::CloseConnection(who) => close(ni, who.map(Nid)),
+        Ctl::GetPeer { index, dump } => get_peer(network, index, Nid(dump)),
+        Ctl::DelPeer(who) => del_peer(network, who.map(Nid)),
+        Ctl::GetConn { index } => get_conn(network, index),
+        Ctl::CloseConnection(who) => close(network, who.map(Nid)),
         Ctl::Other(_) => Err(EINVAL),
     }
 }
 
 /// The peers that `who` means: one, or all.
-fn peers(ni: &Ni, who: Option<Nid>) -> impl Iterator<Item = Arc<Peer>> + '_ {
-    ni.peers
+fn peers(network: &Network, who: Option<Nid>) -> impl Iterator<Item = Arc<Peer>> + '_ {
+    network
         .iter()
         .filter(move |peer| who.is_none_or(|nid| nid == peer.nid))
 }
 
-fn get_peer(ni: &Ni, index: u32, dump: Nid) -> Result<CtlReply> {
+fn get_peer(network: &Network, index: u32, dump: Nid) -> Result<CtlReply> {
     // Whatever the index: the C driver finds only a peer that it passes on the way.
-    if let Some(peer) = ni.peers.get(dump) {
+    if let Some(peer) = network.get(dump) {
         dump_peer(&peer);
     }
-    let peer = ni.peers.iter().nth(index as usize).ok_or(ENOENT)?;
+    let peer = network.iter().nth(index as usize).ok_or(ENOENT)?;
     let inner = peer.inner.lock();
     let refs = u32::try_from(inner.conns().len()).unwrap_or(u32::MAX);
     Ok(CtlReply::Peer {
@@ -59,40 +60,38 @@ fn get_peer(ni: &Ni, index: u32, dump: Nid) -> Result<CtlReply> {
     })
 }
 
-fn del_peer(ni: &Ni, who: Option<Nid>) -> Result<CtlReply> {
+fn del_peer(network: &Network, who: Option<Nid>) -> Result<CtlReply> {
     let mut found = false;
-    for peer in peers(ni, who) {
+    for peer in peers(network, who) {
         found = true;
-        peer.inner.lock().engine.delete(Cause::Deleted);
-        ni.peers.remove(&peer);
-        peer.kick();
+        peer.delete(Cause::Deleted);
     }
-    match found {
-        true => Ok(CtlReply::Done),
-        false => Err(ENOENT),
+    if found {
+        Ok(CtlReply::Done)
+    } else {
+        Err(ENOENT)
     }
 }
 
-fn get_conn(ni: &Ni, index: u32) -> Result<CtlReply> {
+fn get_conn(network: &Network, index: u32) -> Result<CtlReply> {
     let mut left = index as usize;
-    for peer in ni.peers.iter() {
+    for peer in network.iter() {
         let inner = peer.inner.lock();
-        match inner.conns().get(left) {
-            Some(conn) => {
-                return Ok(CtlReply::Conn {
-                    nid: peer.nid.0,
-                    mtu: conn.mtu.load(Relaxed),
-                });
-            }
-            None => left -= inner.conns().len(),
+        let mtu = inner.conns().nth(left).map(|conn| conn.mtu.load(Relaxed));
+        if let Some(mtu) = mtu {
+            return Ok(CtlReply::Conn {
+                nid: peer.nid.0,
+                mtu,
+            });
         }
+        left -= inner.conns().len();
     }
     Err(ENOENT)
 }
 
-fn close(ni: &Ni, who: Option<Nid>) -> Result<CtlReply> {
+fn close(network: &Network, who: Option<Nid>) -> Result<CtlReply> {
     let mut closed = 0u32;
-    for peer in peers(ni, who) {
+    for peer in peers(network, who) {
         let n = peer.inner.lock().engine.close_conns(Cause::Deleted);
         closed = closed.saturating_add(n.into());
         peer.kick();
@@ -107,7 +106,7 @@ fn close(ni: &Ni, who: Option<Nid>) -> Result<CtlReply> {
 fn dump_peer(peer: &Peer) {
     let inner = peer.inner.lock();
     let snapshot = inner.engine.snapshot();
-    let mut conns: [Option<Arc<super::conn::Conn>>; 8] = [const { None }; 8];
+    let mut conns: [Option<Arc<Conn>>; 8] = [const { None }; 8];
     for (place, conn) in conns.iter_mut().zip(inner.conns()) {
         *place = Some(conn.clone());
     }

@@ -41,10 +41,8 @@ impl Files {
 
 fn show_stats(lnd: &Arc<Ko2iblnd>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if let Some(driver) = lnd.driver() {
-        let mut at = 0;
-        while let Some(ni) = driver.ni_at(at) {
-            at += 1;
-            writeln!(f, "nid {}", ni.info().nid)?;
+        for network in driver.networks().iter() {
+            writeln!(f, "nid {}", network.ni.info().nid)?;
         }
     }
     stats::show(f)?;
@@ -56,7 +54,7 @@ fn show_conns(lnd: &Arc<Ko2iblnd>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Some(driver) = lnd.driver() else {
         return Ok(());
     };
-    for conn in driver.conns.iter() {
+    for conn in driver.conns().iter() {
         let (snapshot, qp) = conn.locked(|inner| (inner.engine.snapshot(), inner.qp.shape()));
         let (number, wrs) = qp.unwrap_or((0, 0));
         writeln!(

@@ -7,8 +7,7 @@ use super::{
         Counted,
         Event,
         Live, //
-    },
-    Driver, //
+    }, //
 };
 use crate::{
     driver::{
@@ -33,6 +32,7 @@ use crate::{
     proto,
     rdma::{
         CmId,
+        CmQueue,
         Device,
         DeviceId,
         Listener,
@@ -89,11 +89,18 @@ pub(crate) struct Hca {
 }
 
 impl Hca {
+    /// `event` is signalled when the state of the port changes.
+    ///
     /// # Errors
     ///
     /// EOPNOTSUPP for a device without memory management extensions; ENOMEM, and what the provider
     /// returns.
-    fn new(driver: &Driver, device: Arc<Device>, port: u32, mrs_per_cpt: u32) -> Result<Arc<Self>> {
+    fn new(
+        device: Arc<Device>,
+        port: u32,
+        mrs_per_cpt: u32,
+        event: Arc<kx::Event>,
+    ) -> Result<Arc<Self>> {
         let caps = device.caps();
         if !caps.fast_reg {
             return Err(EOPNOTSUPP.to_error());
@@ -119,7 +126,7 @@ impl Hca {
             pd,
             caps,
             port,
-            watch: PortWatch::new(&device, port, driver.connd.event().clone())?,
+            watch: PortWatch::new(&device, port, event)?,
             failed: Atomic::new(false),
             gone: Atomic::new(false),
             device,
@@ -189,8 +196,8 @@ pub(crate) struct Dev {
     listener: Mutex<Option<Listener>>,
     #[pin]
     hca: SpinLock<Option<Arc<Hca>>>,
-    /// The log has why the device cannot be used.
-    said: Atomic<bool>,
+    /// It is logged why the device cannot be used. Until it can.
+    logged: Atomic<bool>,
     _live: Counted,
 }
 
@@ -202,7 +209,7 @@ impl Dev {
     /// Those of the CM, among them ENODEV when the address is not one of an RDMA device and
     /// EADDRINUSE; EOPNOTSUPP for a device that cannot register memory; ENOMEM.
     pub(crate) fn open(
-        driver: &Driver,
+        devices: &Devices,
         net: Net,
         iface: &Interface,
         mrs_per_cpt: u32,
@@ -214,15 +221,15 @@ impl Dev {
                 name: CString::try_from(iface.name())?,
                 index: iface.index(),
                 mrs_per_cpt,
-                tag: driver.next_tag(),
+                tag: devices.next_tag(),
                 listener <- new_mutex!(None, "ko2iblnd::Dev::listener"),
                 hca <- new_spinlock!(None, "ko2iblnd::Dev::hca"),
-                said: Atomic::new(false),
+                logged: Atomic::new(false),
                 _live: Live::Devs.hold(),
             }? Error),
             GFP_KERNEL,
         )?;
-        dev.attach(driver)?;
+        dev.attach(devices)?;
         Ok(dev)
     }
 
@@ -231,22 +238,23 @@ impl Dev {
     /// # Errors
     ///
     /// As of [`Dev::open`].
-    pub(crate) fn attach(&self, driver: &Driver) -> Result {
-        let id = self.bind(driver)?;
+    pub(crate) fn attach(&self, devices: &Devices) -> Result {
+        let id = self.bind(devices)?;
         let device = id.device()?.ok_or(ENODEV)?;
-        let hca = Hca::new(driver, device.clone(), id.port(), self.mrs_per_cpt);
-        let hca = hca.inspect_err(|e| self.say_once(&device, *e))?;
+        let event = devices.event.clone();
+        let hca = Hca::new(device.clone(), id.port(), self.mrs_per_cpt, event);
+        let hca = hca.inspect_err(|e| self.log_once(&device, *e))?;
         drop(device);
         let listener = id.listen()?;
         // As long as this is held the device cannot go unnoticed.
-        let devices = driver.devices.lock();
-        if !devices.contains(&hca.device.id()) {
+        let present = devices.present.lock();
+        if !present.contains(&hca.device.id()) {
             return Err(ENODEV);
         }
         *self.listener.lock() = Some(listener);
         let none = self.hca.lock().replace(hca);
-        self.said.store(false, Relaxed);
-        drop(devices);
+        self.logged.store(false, Relaxed);
+        drop(present);
         drop(none);
         Ok(())
     }
@@ -258,16 +266,16 @@ impl Dev {
     /// # Errors
     ///
     /// Those of the CM; ENOMEM. Nobody listens then.
-    pub(crate) fn listen_again(&self, driver: &Driver) -> Result<bool> {
+    pub(crate) fn listen_again(&self, devices: &Devices) -> Result<bool> {
         self.close();
-        let id = self.bind(driver)?;
+        let id = self.bind(devices)?;
         let Some(device) = id.device()?.map(|device| device.id()) else {
             return Ok(false);
         };
         let listener = id.listen()?;
         // As in attach.
-        let devices = driver.devices.lock();
-        let stays = devices.contains(&device) && self.is_on(device);
+        let present = devices.present.lock();
+        let stays = present.contains(&device) && self.is_on(device);
         if stays {
             *self.listener.lock() = Some(listener);
         }
@@ -275,31 +283,32 @@ impl Dev {
     }
 
     /// An id that is bound to the address.
-    fn bind(&self, driver: &Driver) -> Result<CmId> {
+    fn bind(&self, devices: &Devices) -> Result<CmId> {
         let service = u16::try_from(Params::read().service).map_err(|_| EINVAL)?;
-        let id = CmId::new(&driver.connd.cm, self.net, self.tag)?;
+        let id = CmId::new(&devices.cm, self.net, self.tag)?;
         id.set_reuseaddr(true)?;
         id.bind(&SockAddr::v4(self.addr.to_be_bytes(), service))?;
         Ok(id)
     }
 
-    /// Why `device` cannot be used; once, because it is tried again every second.
-    fn say_once(&self, device: &Device, error: Error) {
-        if self.said.xchg(true, Relaxed) {
+    /// Logs why `device` cannot be used; once, because it is tried again every second.
+    fn log_once(&self, device: &Device, error: Error) {
+        if self.logged.xchg(true, Relaxed) {
             return;
         }
-        match error == EOPNOTSUPP.to_error() {
-            true => pr_err!(
+        if error == EOPNOTSUPP.to_error() {
+            pr_err!(
                 "{}: device {} has no memory management extensions\n",
                 self.name(),
                 device.name()
-            ),
-            false => pr_err!(
+            );
+        } else {
+            pr_err!(
                 "{}: device {} cannot be used: {:?}\n",
                 self.name(),
                 device.name(),
                 error
-            ),
+            );
         }
     }
 
@@ -409,5 +418,112 @@ impl Dev {
     pub(crate) fn close(&self) {
         let listener = self.listener.lock().take();
         drop(listener);
+    }
+}
+
+/// RDMA devices that are there, and the addresses that are listened on.
+///
+/// Lock order: addresses, then devices that are there.
+#[pin_data]
+pub(crate) struct Devices {
+    /// Where the events of all CM ids go.
+    cm: Arc<CmQueue>,
+    /// Signalled when the state of a port changes.
+    event: Arc<kx::Event>,
+    /// Devices that are there: nothing attaches to others.
+    #[pin]
+    present: Mutex<KVec<DeviceId>>,
+    #[pin]
+    addresses: Mutex<KVec<Arc<Dev>>>,
+    tags: Atomic<u64>,
+}
+
+impl Devices {
+    /// None yet. CM events go to `cm`; `event` is signalled when the state of a port changes.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(cm: Arc<CmQueue>, event: Arc<kx::Event>) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                cm,
+                event,
+                present <- new_mutex!(KVec::new(), "ko2iblnd::Devices::present"),
+                addresses <- new_mutex!(KVec::new(), "ko2iblnd::Devices::addresses"),
+                tags: Atomic::new(1),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Where the events of all CM ids go.
+    pub(crate) fn cm(&self) -> &Arc<CmQueue> {
+        &self.cm
+    }
+
+    /// A tag for a CM id, used once.
+    pub(crate) fn next_tag(&self) -> u64 {
+        self.tags.fetch_add(1, Relaxed)
+    }
+
+    /// A device is there.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`: nothing will attach to it.
+    pub(crate) fn add(&self, id: DeviceId) -> Result {
+        Ok(self.present.lock().push(id, GFP_KERNEL)?)
+    }
+
+    /// A device is being removed. From here on nothing attaches to it.
+    pub(crate) fn remove(&self, id: DeviceId) {
+        self.present.lock().retain(|other| *other != id);
+    }
+
+    /// The address that `iface` has, which is listened on from here on; and whether it is new.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Dev::open`].
+    pub(crate) fn open(&self, net: Net, iface: &Interface, mrs: u32) -> Result<(Arc<Dev>, bool)> {
+        let addr = iface.ipv4().ok_or(EINVAL)?;
+        let mut addresses = self.addresses.lock();
+        if let Some(dev) = addresses.iter().find(|dev| dev.is(net, addr)) {
+            return Ok((dev.clone(), false));
+        }
+        addresses.reserve(1, GFP_KERNEL)?;
+        let dev = Dev::open(self, net, iface, mrs)?;
+        addresses.push(dev.clone(), GFP_KERNEL)?;
+        Ok((dev, true))
+    }
+
+    /// Stops listening on addresses that are not `used`.
+    pub(crate) fn close_unused(&self, used: impl Fn(&Arc<Dev>) -> bool) {
+        self.addresses.lock().retain(|dev| {
+            let keep = used(dev);
+            if !keep {
+                dev.close();
+            }
+            keep
+        });
+    }
+
+    /// Some address that is on the device `id`.
+    pub(crate) fn address_on(&self, id: DeviceId) -> Option<Arc<Dev>> {
+        let addresses = self.addresses.lock();
+        addresses.iter().find(|dev| dev.is_on(id)).cloned()
+    }
+
+    /// The address whose listener has `tag`.
+    pub(crate) fn address_by_tag(&self, tag: u64) -> Option<Arc<Dev>> {
+        let addresses = self.addresses.lock();
+        addresses.iter().find(|dev| dev.tag() == tag).cloned()
+    }
+
+    /// Whether the state of a port has changed since the last call.
+    pub(crate) fn ports_changed(&self) -> bool {
+        let addresses = self.addresses.lock();
+        addresses.iter().filter(|dev| dev.port_changed()).count() > 0
     }
 }

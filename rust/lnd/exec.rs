@@ -7,8 +7,10 @@
 //! Runs on the scheduler thread that the connection belongs to, and nowhere else.
 
 use super::{
-    conn::Conn,
-    rxbuf::RxBufs,
+    conn::{
+        Conn,
+        RxBufs, //
+    },
     shell::Kernel,
     stats::{
         self,

@@ -3,11 +3,9 @@
 //! Network interfaces of LNet (NIs): one NID each.
 
 use super::{
-    conn::Conn,
+    clock::now,
     dev::Dev,
-    now,
     params,
-    peer::PeerTable,
     stats::{
         Counted,
         Event,
@@ -16,8 +14,7 @@ use super::{
     tx::{
         Tx,
         TxPool, //
-    },
-    Driver, //
+    }, //
 };
 use crate::{
     driver::{
@@ -75,35 +72,33 @@ impl Drop for Hold {
     }
 }
 
-/// An NI.
-pub(crate) struct Ni {
-    pub(crate) driver: Arc<Driver>,
+/// An NI: what its peers and connections have in common. `C` is a connection.
+pub(crate) struct Ni<C> {
     pub(crate) dev: Arc<Dev>,
-    pub(crate) info: NiInfo,
+    /// Its NID and incarnation, and the queue depth that it offers.
+    info: NiInfo,
     /// Tunables as they were resolved at startup.
     resolved: Resolved,
-    pub(crate) peers: PeerTable,
     /// One per CPT of the machine; those of CPTs that the NI does not use stay empty.
     pools: KVec<Arc<TxPool>>,
     holds: Arc<Holds>,
     shutting_down: Atomic<bool>,
     _live: Counted,
     /// Last, because LNet may free the NI when it is dropped.
-    handle: NiHandle<Conn>,
+    handle: NiHandle<C>,
 }
 
-impl Ni {
+impl<C> Ni<C> {
     /// An NI on `dev` that has `handle` and the tunables `resolved`.
     ///
     /// # Errors
     ///
     /// ENOMEM.
     pub(crate) fn new(
-        driver: Arc<Driver>,
         dev: Arc<Dev>,
         resolved: Resolved,
         sizes: Pools,
-        handle: NiHandle<Conn>,
+        handle: NiHandle<C>,
     ) -> Result<Arc<Self>> {
         let info = NiInfo {
             nid: Nid(handle.nid()),
@@ -124,11 +119,9 @@ impl Ni {
             gone: kx::Event::new_arc()?,
         };
         let ni = Self {
-            driver,
             dev,
             info,
             resolved,
-            peers: PeerTable::new()?,
             pools,
             holds: Arc::new(holds, GFP_KERNEL)?,
             shutting_down: Atomic::new(false),
@@ -144,7 +137,7 @@ impl Ni {
     }
 
     /// LNet's side.
-    pub(crate) fn handle(&self) -> &NiHandle<Conn> {
+    pub(crate) fn handle(&self) -> &NiHandle<C> {
         &self.handle
     }
 
@@ -164,9 +157,10 @@ impl Ni {
         let usability = self.dev.usability();
         let fatal = usability.is_fatal();
         if self.handle.set_fatal(fatal) {
-            match fatal {
-                true => pr_warn!("{}: cannot be used: {}\n", self.info.nid, usability),
-                false => pr_info!("{}: can be used again\n", self.info.nid),
+            if fatal {
+                pr_warn!("{}: cannot be used: {}\n", self.info.nid, usability);
+            } else {
+                pr_info!("{}: can be used again\n", self.info.nid);
             }
             if self.handle.is_active() {
                 lnet::mark_ping_buffer();
@@ -174,12 +168,11 @@ impl Ni {
         }
     }
 
-    /// Drops what was made on a device that is going away, and has all peers end.
-    pub(crate) fn device_gone(&self) {
+    /// Drops what was made on a device that is going away.
+    pub(crate) fn drain_pools(&self) {
         for pool in &self.pools {
             pool.drain();
         }
-        self.delete_peers(Cause::DeviceGone);
     }
 
     /// The tunables in force now; connd hands what is live of them to peers and connections.
@@ -264,25 +257,13 @@ impl Ni {
         }
     }
 
-    /// Has every peer and connection end. New ones are refused from here on.
-    fn close(&self, cause: Cause) {
+    /// Accepts no more connections.
+    pub(crate) fn leave_service(&self) {
         self.shutting_down.store(true, Relaxed);
-        self.peers.close();
-        self.delete_peers(cause);
     }
 
-    /// Takes all peers out of service.
-    pub(crate) fn delete_peers(&self, cause: Cause) {
-        for peer in self.peers.iter() {
-            peer.inner.lock().engine.delete(cause);
-            self.peers.remove(&peer);
-            peer.kick();
-        }
-    }
-
-    /// Ends everything and waits until it has ended.
-    pub(crate) fn shutdown(&self) {
-        self.close(Cause::Deleted);
+    /// Waits until everything that has a [`Hold`] has gone. Sleeps.
+    pub(crate) fn wait_for_holds(&self) {
         let mut log_at = kx::monotonic_ns().saturating_add(SHUTDOWN_LOG_NS);
         loop {
             let left = self.holds.count.load(Relaxed);

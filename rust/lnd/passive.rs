@@ -4,7 +4,12 @@
 //! here.
 
 use super::{
-    conn::Conn,
+    clock::now,
+    conn::{
+        Conn,
+        Network,
+        Peer, //
+    },
     connd::{
         conn_param,
         encoding,
@@ -15,16 +20,9 @@ use super::{
         Wanted,
         Worker, //
     },
-    ni::Ni,
-    now,
-    peer::Peer,
     stats::{
         self,
         Event, //
-    },
-    table::{
-        Key,
-        Reserved, //
     }, //
 };
 use crate::{
@@ -39,6 +37,10 @@ use crate::{
             accepted_identity,
             connack, //
         },
+    },
+    kx::{
+        Key,
+        Reserved, //
     },
     lnet::Params,
     proto::{
@@ -87,7 +89,7 @@ impl<'a> Worker<'a> {
         let (_, from) = id.addrs();
         let judged = self
             .judge(tag, &from, data)
-            .and_then(|(ni, req)| self.ask_peer(&ni, req));
+            .and_then(|(network, req)| self.ask_peer(&network, req));
         match judged {
             Ok(admitted) => self.accept(id, &from, admitted),
             Err(refusal) => refuse(&id, &from, &refusal),
@@ -100,7 +102,7 @@ impl<'a> Worker<'a> {
         tag: u64,
         from: &SockAddr,
         data: &[u8],
-    ) -> core::result::Result<(Arc<Ni>, ConnReq), Refusal> {
+    ) -> core::result::Result<(Arc<Network>, ConnReq), Refusal> {
         let request = Request {
             private: data,
             addr: from.ipv4().map(u32::from_be_bytes),
@@ -108,32 +110,35 @@ impl<'a> Worker<'a> {
             privileged: Params::read().require_privileged_port != 0,
         };
         let find = |nid| {
-            let ni = self.driver.ni_by_nid(nid)?;
+            let network = self.shared.networks.by_nid(nid)?;
+            let ni = &network.ni;
             let found = Found {
                 info: ni.info(),
                 on_listener: ni.dev.tag() == tag,
                 in_service: ni.is_in_service(),
             };
-            Some((ni, found))
+            Some((network, found))
         };
         let readable = || stats::received(MsgType::ConnReq, CONN_MSG_SIZE as u32);
-        admission::judge(&request, readable, find, || self.driver.is_complete(tag))
+        admission::judge(&request, readable, find, || {
+            self.shared.networks.is_complete(tag)
+        })
     }
 
     /// Step 11 and 12: the peer's verdict.
     fn ask_peer(
         &mut self,
-        ni: &Arc<Ni>,
+        network: &Arc<Network>,
         req: ConnReq,
     ) -> core::result::Result<Admitted<'a>, Refusal> {
-        let no_resources = admission::no_resources(&ni.info(), &req, false);
-        let too_many = admission::no_resources(&ni.info(), &req, true);
+        let no_resources = admission::no_resources(&network.ni.info(), &req, false);
+        let too_many = admission::no_resources(&network.ni.info(), &req, true);
         // First, because a peer that is made and hears of nothing would stay for ever.
         if !Pending::is_room() {
             return Err(too_many);
         }
-        let reserved = self.driver.conns.reserve().map_err(|_| no_resources)?;
-        let Ok(peer) = ni.peers.get_or_create(ni, req.peer) else {
+        let reserved = self.shared.conns.reserve().map_err(|_| no_resources)?;
+        let Ok(peer) = network.get_or_create(req.peer) else {
             return Err(no_resources);
         };
         let Some(pending) = Pending::new(&peer) else {
@@ -171,7 +176,7 @@ impl<'a> Worker<'a> {
             pending,
         } = admitted;
         let key = reserved.key();
-        let tag = self.driver.next_tag();
+        let tag = self.shared.devices.next_tag();
         id.set_tag(tag);
         let conn = match self.accepted_conn(&id, tag, &peer, &req, offer, key) {
             Ok(conn) => conn,
@@ -199,7 +204,7 @@ impl<'a> Worker<'a> {
             peer: peer.clone(),
         };
         let linked = RBTreeNode::new(tag, link, GFP_KERNEL).map(|node| self.links.insert(node));
-        let added = peer.inner.lock().add_conn(conn.clone());
+        let added = peer.inner.lock().add_conn(conn.id, conn.clone());
         let sent = match linked {
             Ok(_) if added => self.send_connack(tag, &conn),
             Ok(_) | Err(_) => Err(ENOMEM),
@@ -229,7 +234,7 @@ impl<'a> Worker<'a> {
             version: req.version,
             offer,
         };
-        make_conn(self.driver, peer, id, wanted)
+        make_conn(self.shared, peer, id, wanted)
     }
 
     fn send_connack(&self, tag: u64, conn: &Conn) -> Result {

@@ -5,8 +5,10 @@
 //! What a message is answered with is decided in [`driver::recv`](crate::driver::recv).
 
 use super::{
-    conn::Conn,
-    rxbuf::Returned,
+    conn::{
+        Conn,
+        Returned, //
+    },
     stats::Event,
     tx::Tx, //
 };

@@ -10,13 +10,27 @@
 //! to that one.
 
 use super::{
-    conn::Conn,
-    dev::Dev,
-    ni::Ni,
+    conn::{
+        Conn,
+        Conns,
+        Network, //
+    },
+    dev::{
+        Dev,
+        Devices, //
+    },
+    networks::Networks,
     stats::Event,
-    Driver, //
 };
 use crate::{
+    driver::cm::{
+        self,
+        CmEvent, //
+    },
+    kx::{
+        self,
+        NetWatch, //
+    },
     proto::Cause,
     rdma::{
         Client,
@@ -26,56 +40,92 @@ use crate::{
 };
 use kernel::{
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            AtomicFlag,
+            Full, //
+        },
+        Arc, //
+    }, //
 };
 
 /// How often to look for what still holds a device that is being removed, in nanoseconds.
 const LOOK_AGAIN_NS: u64 = 100_000_000;
 
-/// What the RDMA core tells of devices.
-pub(crate) struct Devices {
-    driver: Arc<Driver>,
+/// Follows devices and addresses as they come, move and go.
+pub(crate) struct Removal {
+    devices: Arc<Devices>,
+    networks: Arc<Networks>,
+    conns: Arc<Conns>,
+    net_watch: NetWatch,
+    /// Interfaces are to be checked, whether or not anything is seen to have changed.
+    check: AtomicFlag,
+    /// Wakes the thread that checks interfaces.
+    event: Arc<kx::Event>,
 }
 
-impl Devices {
-    /// Tells `driver` of devices.
+impl Removal {
+    /// Follows `devices` for what is made on them. `event` is signalled when
+    /// [`Removal::interfaces_changed`] is worth a call.
     ///
     /// # Errors
     ///
-    /// ENOMEM.
-    pub(crate) fn new(driver: Arc<Driver>) -> Result<Arc<Self>> {
-        Ok(Arc::new(Self { driver }, GFP_KERNEL)?)
+    /// ENOMEM, and those of the notifier.
+    pub(crate) fn new(
+        devices: Arc<Devices>,
+        networks: Arc<Networks>,
+        conns: Arc<Conns>,
+        event: Arc<kx::Event>,
+    ) -> Result<Arc<Self>> {
+        let removal = Self {
+            devices,
+            networks,
+            conns,
+            net_watch: NetWatch::new(event.clone())?,
+            check: AtomicFlag::new(false),
+            event,
+        };
+        Ok(Arc::new(removal, GFP_KERNEL)?)
     }
-}
 
-impl Client for Devices {
-    fn add(&self, dev: Arc<Device>) {
-        let added = self.driver.devices.lock().push(dev.id(), GFP_KERNEL);
-        if added.is_err() {
-            pr_err!("{}: no memory to take note of the device\n", dev.name());
+    /// Requests a check of the interfaces. Callable from atomic context.
+    fn request_check(&self) {
+        self.check.xchg(true, Full);
+        self.event.signal();
+    }
+
+    /// Whether the state of an interface, an address or a port has changed since the last call.
+    pub(crate) fn interfaces_changed(&self) -> bool {
+        let requested = self.check.xchg(false, Full);
+        let nets = self.net_watch.take();
+        let ports = self.devices.ports_changed();
+        requested || nets || ports
+    }
+
+    /// Handles an event of a listener, or of an id that is gone. In connd.
+    pub(crate) fn listener_event(&self, tag: u64, event: CmEvent<'_>) {
+        let what = cm::listener(event);
+        if what == cm::Listener::Moved {
+            return self.follow_address(tag);
+        }
+        let Some(dev) = self.devices.address_by_tag(tag) else {
+            return;
+        };
+        match what {
+            cm::Listener::Removed => pr_warn!("{}: RDMA device is being removed\n", dev.name()),
+            cm::Listener::Moved | cm::Listener::Unexpected => Event::CmUnexpected.count(),
         }
     }
 
-    fn remove(&self, id: DeviceId) {
-        // From here on nothing attaches to it.
-        self.driver.devices.lock().retain(|other| *other != id);
-        // Not by position, which changes when an address goes at the same time.
-        while let Some(dev) = self.driver.dev_on(id) {
-            self.driver.detach(&dev, id);
-        }
-    }
-}
-
-impl Driver {
     /// Takes everything down that `dev` has on the device `id`, and waits until it is gone.
     fn detach(&self, dev: &Arc<Dev>, id: DeviceId) {
         let Some(released) = dev.detach(id) else {
             return;
         };
         pr_warn!("{}: RDMA device is gone\n", dev.name());
-        self.look_at_interfaces();
+        self.request_check();
         loop {
-            self.each_ni(dev, Ni::device_gone);
+            self.device_gone(dev);
             self.close_conns(|conn| conn.device == id);
             if released.wait_timeout(LOOK_AGAIN_NS) {
                 return;
@@ -91,21 +141,16 @@ impl Driver {
         }
     }
 
-    /// The address of the listener with `tag` has moved: attaches to the device that has it now.
-    /// In connd.
-    pub(super) fn follow_address(&self, tag: u64) {
-        let dev = self
-            .devs
-            .lock()
-            .iter()
-            .find(|dev| dev.tag() == tag)
-            .cloned();
+    /// Attaches an address that has moved, the one of the listener with `tag`, to the device that
+    /// has it now.
+    fn follow_address(&self, tag: u64) {
+        let dev = self.devices.address_by_tag(tag);
         let Some((dev, old)) = dev.and_then(|dev| dev.device_id().map(|id| (dev, id))) else {
             return;
         };
         Event::AddressMoved.count();
-        self.look_at_interfaces();
-        match dev.listen_again(self) {
+        self.request_check();
+        match dev.listen_again(&self.devices) {
             Ok(true) => {
                 crate::warn_ratelimited!("{}: address has moved, on the same device\n", dev.name());
                 return;
@@ -117,34 +162,45 @@ impl Driver {
         }
         // What is left of the old one goes with its connections; nobody waits for that.
         drop(dev.detach(old));
-        self.each_ni(&dev, Ni::device_gone);
+        self.device_gone(&dev);
         self.close_conns(|conn| conn.device == old && Arc::ptr_eq(&conn.peer.ni.dev, &dev));
         self.attach_all();
     }
 
-    /// Calls `f` for every NI on `dev`.
-    fn each_ni(&self, dev: &Arc<Dev>, f: impl Fn(&Ni)) {
-        let mut at = 0;
-        while let Some(ni) = self.ni_at(at) {
-            at += 1;
-            if Arc::ptr_eq(&ni.dev, dev) {
-                f(&ni);
-            }
-        }
+    /// Tells the networks on `dev` that their device is going away.
+    fn device_gone(&self, dev: &Arc<Dev>) {
+        self.networks
+            .iter()
+            .filter(|network| Arc::ptr_eq(&network.ni.dev, dev))
+            .for_each(|network: Arc<Network>| network.device_gone());
     }
 
     /// Attaches addresses without a device to the one that has them now, if there is one.
     ///
     /// By way of the NIs, because it is they that keep the namespace of an address.
-    pub(super) fn attach_all(&self) {
-        let mut at = 0;
-        while let Some(ni) = self.ni_at(at) {
-            at += 1;
-            let dev = &ni.dev;
-            if dev.is_detached() && dev.attach(self).is_ok() {
+    pub(crate) fn attach_all(&self) {
+        for network in self.networks.iter() {
+            let dev = &network.ni.dev;
+            if dev.is_detached() && dev.attach(&self.devices).is_ok() {
                 pr_info!("{}: RDMA device is back\n", dev.name());
-                self.look_at_interfaces();
+                self.request_check();
             }
+        }
+    }
+}
+
+impl Client for Removal {
+    fn add(&self, dev: Arc<Device>) {
+        if self.devices.add(dev.id()).is_err() {
+            pr_err!("{}: no memory to take note of the device\n", dev.name());
+        }
+    }
+
+    fn remove(&self, id: DeviceId) {
+        self.devices.remove(id);
+        // Not by position, which changes when an address goes at the same time.
+        while let Some(dev) = self.devices.address_on(id) {
+            self.detach(&dev, id);
         }
     }
 }

@@ -7,9 +7,11 @@
 //! engine in order, and what LNet is called with for it never nests or overtakes.
 
 use super::{
-    exec,
-    table::Key,
-    Driver, //
+    conn::{
+        Conns,
+        Queue, //
+    },
+    exec, //
 };
 use crate::{
     driver::{
@@ -25,10 +27,7 @@ use crate::{
         ShouldStop, //
     },
     lnet,
-    rdma::{
-        CqQueue,
-        WcBatch, //
-    }, //
+    rdma::WcBatch, //
 };
 use kernel::{
     new_mutex,
@@ -39,9 +38,6 @@ use kernel::{
         Mutex, //
     }, //
 };
-
-/// The queue of a thread: the keys of connections that it is to look at.
-pub(crate) type Queue = CqQueue<Key>;
 
 struct Thread {
     cpt: Cpt,
@@ -59,22 +55,32 @@ struct Threads {
 /// The scheduler threads of all CPTs.
 #[pin_data]
 pub(crate) struct Schedulers {
+    /// The connections that they serve.
+    conns: Arc<Conns>,
     #[pin]
     threads: Mutex<Threads>,
 }
 
 impl Schedulers {
-    /// No threads.
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
-            threads <- new_mutex!(
-                Threads {
-                    threads: KVec::new(),
-                    turn: 0,
-                },
-                "ko2iblnd::Schedulers"
-            ),
-        })
+    /// No threads yet, to serve `conns`.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub(crate) fn new(conns: Arc<Conns>) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                conns,
+                threads <- new_mutex!(
+                    Threads {
+                        threads: KVec::new(),
+                        turn: 0,
+                    },
+                    "ko2iblnd::Schedulers"
+                ),
+            }),
+            GFP_KERNEL,
+        )
     }
 
     /// Sees to it that `cpt` has its threads; one more, up to the limit, when `more` and it has
@@ -83,7 +89,7 @@ impl Schedulers {
     /// # Errors
     ///
     /// ENOMEM, or EINTR when the caller is being killed. Threads made until then stay.
-    pub(crate) fn start(&self, driver: &Arc<Driver>, cpt: Cpt, more: bool) -> Result {
+    pub(crate) fn start(&self, cpt: Cpt, more: bool) -> Result {
         let nscheds = lnet::Params::read().nscheds;
         let (limits, clamped) = tunables::schedulers(nscheds, lnet::cpt_weight(cpt));
         let mut guard = self.threads.lock();
@@ -93,7 +99,7 @@ impl Schedulers {
             pr_info!("CPT {}: {}\n", cpt.0, clamped);
         }
         for nn in have..want {
-            let thread = Thread::spawn(driver.clone(), cpt, nn)?;
+            let thread = Thread::spawn(self.conns.clone(), cpt, nn)?;
             guard.threads.push(thread, GFP_KERNEL)?;
         }
         Ok(())
@@ -121,12 +127,12 @@ impl Schedulers {
 }
 
 impl Thread {
-    fn spawn(driver: Arc<Driver>, cpt: Cpt, nn: u32) -> Result<Self> {
+    fn spawn(conns: Arc<Conns>, cpt: Cpt, nn: u32) -> Result<Self> {
         let name = CString::try_from_fmt(fmt!("kiblnd_sd_{:02}_{:02}", cpt.0, nn))?;
         let queue = Queue::new(Event::new_arc()?)?;
         let served = queue.clone();
         let thread = Kthread::spawn(&name, lnet::cpt_node(cpt), move |stop| {
-            serve(&driver, cpt, &served, stop);
+            serve(&conns, cpt, &served, stop);
         })?;
         Ok(Self {
             cpt,
@@ -137,7 +143,7 @@ impl Thread {
 }
 
 /// What a scheduler thread does.
-fn serve(driver: &Driver, cpt: Cpt, queue: &Queue, stop: &ShouldStop) {
+fn serve(conns: &Conns, cpt: Cpt, queue: &Queue, stop: &ShouldStop) {
     if let Err(e) = lnet::bind_to_cpt(cpt) {
         pr_warn!(
             "scheduler thread cannot be bound to CPT {}: {:?}\n",
@@ -152,7 +158,7 @@ fn serve(driver: &Driver, cpt: Cpt, queue: &Queue, stop: &ShouldStop) {
         let mut idle = true;
         for entry in queue.take() {
             idle = false;
-            if let Some(conn) = driver.conns.get(***entry) {
+            if let Some(conn) = conns.get(***entry) {
                 exec::run(&conn, &mut batch);
             }
             kx::cond_resched();

@@ -3,7 +3,10 @@
 //! From LNet to a connection: `lnd_send`, and what follows when a message finds no connection.
 
 use super::{
-    ni::Ni,
+    conn::{
+        Network,
+        Ni, //
+    },
     shell::Kernel,
     stats::Event,
     tx::Tx, //
@@ -49,9 +52,13 @@ use kernel::{
 ///
 /// ENOMEM without a descriptor, EIO when its memory cannot be mapped or the reply message of a GET
 /// cannot be made, EINVAL for a type that is never sent. The message is as it was.
-pub(crate) fn send(ni: ArcBorrow<'_, Ni>, m: SendMsg) -> core::result::Result<(), lnet::Refused> {
+pub(crate) fn send(
+    network: ArcBorrow<'_, Network>,
+    m: SendMsg,
+) -> core::result::Result<(), lnet::Refused> {
     let _nofs = NofsScope::enter();
-    let ni: Arc<Ni> = ni.into();
+    let network: Arc<Network> = network.into();
+    let ni = &network.ni;
     let nid = Nid(m.target);
     let mut tx = match ni.tx(nid) {
         Ok(tx) => tx,
@@ -60,7 +67,7 @@ pub(crate) fn send(ni: ArcBorrow<'_, Ni>, m: SendMsg) -> core::result::Result<()
             return Err(lnet::Refused { error, msg: m.msg });
         }
     };
-    let what = match prepare(&ni, &mut tx, &m) {
+    let what = match prepare(ni, &mut tx, &m) {
         Ok(what) => what,
         Err(error) => {
             ni.release(tx);
@@ -75,7 +82,7 @@ pub(crate) fn send(ni: ArcBorrow<'_, Ni>, m: SendMsg) -> core::result::Result<()
         return Ok(());
     }
     tx.msg = Some(m.msg);
-    run(&ni, nid, Sending::new(tx));
+    run(&network, nid, Sending::new(tx));
     Ok(())
 }
 
@@ -126,18 +133,19 @@ impl Outgoing for Unsent<'_> {
     fn make_reply(&mut self) -> bool {
         self.tx.reply = self.msg.create_reply(self.ni.handle());
         let made = self.tx.reply.is_some();
-        match made {
-            true => Event::TxGet.count(),
-            false => Event::NoReplyMsg.count(),
+        if made {
+            Event::TxGet.count();
+        } else {
+            Event::NoReplyMsg.count();
         }
         made
     }
 }
 
 /// Goes on with a message until a connection has it, it waits for one, or it has ended.
-pub(crate) fn run(ni: &Arc<Ni>, nid: Nid, sending: Sending<Kernel>) {
+pub(crate) fn run(network: &Arc<Network>, nid: Nid, sending: Sending<Kernel>) {
     let mut next = Some(sending);
     while let Some(sending) = next {
-        next = sending.step(&mut Kernel, ni, nid);
+        next = sending.step(&mut Kernel, network, nid);
     }
 }

@@ -3,10 +3,12 @@
 //! What [`driver`](crate::driver) needs done while nothing is locked, with the driver's objects.
 
 use super::{
-    conn::Conn,
-    ni::Ni,
-    now,
-    peer::Peer,
+    clock::now,
+    conn::{
+        Conn,
+        Network,
+        Peer, //
+    },
     stats::Event,
     storage::KernelStorage,
     tx::Tx, //
@@ -47,16 +49,20 @@ pub(crate) struct Kernel;
 impl Shell for Kernel {
     type Storage = KernelStorage;
     type Tx = KBox<Tx>;
-    type Ni = Arc<Ni>;
+    type Ni = Arc<Network>;
     type Peer = Arc<Peer>;
     type Conn = Arc<Conn>;
 
-    fn find_peer(&mut self, ni: &Arc<Ni>, nid: Nid) -> core::result::Result<Arc<Peer>, Cause> {
-        ni.peers.get_or_create(ni, nid)
+    fn find_peer(
+        &mut self,
+        network: &Arc<Network>,
+        nid: Nid,
+    ) -> core::result::Result<Arc<Peer>, Cause> {
+        network.get_or_create(nid)
     }
 
     fn forget_peer(&mut self, peer: &Arc<Peer>) {
-        peer.ni.peers.remove(peer);
+        peer.forget();
     }
 
     fn peer<R>(
@@ -168,7 +174,7 @@ impl Shell for Kernel {
         conn.peer.ni.finish(tx, done, ended);
     }
 
-    fn fail(&mut self, ni: &Arc<Ni>, tx: KBox<Tx>, done: Done) {
-        ni.finish(tx, done, Ended::Clean);
+    fn fail(&mut self, network: &Arc<Network>, tx: KBox<Tx>, done: Done) {
+        network.ni.finish(tx, done, Ended::Clean);
     }
 }

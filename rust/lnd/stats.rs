@@ -138,8 +138,6 @@ counters! {
         AddressMoved = "address_moved",
         /// Peers reported to LNet as down.
         NotifyDown = "notify_down",
-        /// Allocations that failed where nothing better could be done than to fail the operation.
-        NoMemory = "no_memory",
         /// `lnd_recv` named a receive buffer that is not LNet's.
         BadRxToken = "bad_rx_token",
     }

@@ -3,16 +3,19 @@
 //! Posts what the engine of a connection wants posted, under the connection's lock.
 
 use super::{
-    conn::{
+    super::{
+        stats::{
+            self,
+            Event, //
+        },
+        storage::KernelStorage,
+        tx::Tx, //
+    },
+    inner::{
         ConnInner,
-        QpSlot, //
-    },
-    stats::{
-        self,
-        Event, //
-    },
-    storage::KernelStorage,
-    tx::Tx, //
+        QpSlot,
+        CHAIN_WRS, //
+    }, //
 };
 use crate::{
     driver::shell::Queue,
@@ -41,9 +44,6 @@ use crate::{
     wire::DescLoc,
 };
 use kernel::prelude::*;
-
-/// Requests that go to the device with one call.
-pub(crate) const CHAIN_WRS: u32 = 16;
 
 /// What could not be posted, without the device having seen it.
 fn failed(error: Error) -> PostError {

@@ -5,41 +5,45 @@
 //! The lock of a connection protects engine, QP and send buffers. Whatever touches the QP is posted
 //! under it, in the engine's order; everything else is done after unlock, by the scheduler thread
 //! that the connection belongs to ([`exec`](super::exec)) or by connd. Nothing is locked inside it.
-//!
+
+mod create;
+mod inner;
+mod post;
+mod rxbuf;
+
+pub(crate) use create::Setup;
+pub(crate) use inner::{
+    ConnInner,
+    QpSlot, //
+};
+pub(crate) use rxbuf::{
+    Returned,
+    RxBufs, //
+};
+
+use self::rxbuf::Saved;
 use super::{
-    dev::Hca,
-    ni::Hold,
-    now,
-    peer::Peer,
-    post,
-    rxbuf::{
-        Returned,
-        RxBufs,
-        Saved, //
-    },
-    sched::Queue,
-    stats::{
-        Counted,
-        Event,
-        Live, //
-    },
+    clock::now,
+    ni,
+    peer,
+    stats::Counted,
     storage::KernelStorage,
-    table::Key,
-    tx::Tx,
-    Driver, //
+    tx::Tx, //
 };
 use crate::{
     driver::{
         exec::AsyncEvents,
-        placement,
         shell::{
             drive,
             Request, //
         },
     },
-    kx::Node,
+    kx::{
+        Key,
+        Table,
+        WorkQueue, //
+    },
     lnet::{
-        self,
         RxOwner,
         RxTag, //
     },
@@ -52,25 +56,16 @@ use crate::{
         ConnId,
         Instant,
         Limits,
-        NiTunables,
         RxId, //
     },
     rdma::{
-        CmId,
         Cq,
         CqNotify,
+        CqQueue,
         DeviceId,
-        DmaBuf,
         Failed,
-        Live as QpLive,
-        Lkey,
-        Qp,
-        QpCaps,
-        RecvChain,
-        SendChain,
-        ToDevice, //
+        Qp, //
     },
-    wire::Identity,
 };
 use kernel::{
     list::{
@@ -80,7 +75,6 @@ use kernel::{
         ListLinks,
         TryNewListArc, //
     },
-    new_spinlock,
     prelude::*,
     sync::{
         atomic::{
@@ -94,48 +88,20 @@ use kernel::{
     }, //
 };
 
-/// Bytes of a send slot: enough for every message without payload.
-const SLOT_SIZE: u32 = 256;
+/// An NI, for connections as they are here.
+pub(crate) type Ni = ni::Ni<Conn>;
 
-/// The queue pair, as far as it has come.
-pub(crate) enum QpSlot {
-    /// Taken out by connd, or gone.
-    None,
-    /// Usable.
-    Live(Qp<Key, QpLive>),
-    /// In the error state, for the sentinels.
-    Failed(Qp<Key, Failed>),
-}
+/// A peer that has connections as they are here.
+pub(crate) type Peer = peer::Peer<Conn>;
 
-impl QpSlot {
-    /// Number of the QP, as `rdma resource` shows it, and the send requests it was granted.
-    pub(crate) fn shape(&self) -> Option<(u32, u32)> {
-        match self {
-            Self::None => None,
-            Self::Live(qp) => Some((qp.number(), qp.caps().max_send_wr)),
-            Self::Failed(qp) => Some((qp.number(), qp.caps().max_send_wr)),
-        }
-    }
-}
+/// An NI and its peers.
+pub(crate) type Network = peer::Network<Conn>;
 
-/// What the lock of a [`Conn`] protects.
-pub(crate) struct ConnInner {
-    pub(crate) engine: Engine<KernelStorage, KBox<Tx>>,
-    pub(crate) qp: QpSlot,
-    /// Buffers for messages to be sent.
-    pub(crate) slots: KVVec<DmaBuf<ToDevice>>,
-    /// Buffers for receives; gone with the QP.
-    pub(crate) rx: Option<Arc<RxBufs>>,
-    /// Afterwards: what LNet still holds of them.
-    saved: Saved,
-    pub(crate) lkey: Lkey,
-    pub(crate) sends: SendChain,
-    pub(crate) recvs: RecvChain,
-    /// What LNet holds, by receive buffer.
-    delivered: KVVec<Option<(Delivery, Counted)>>,
-    /// Until everything on it is gone.
-    hca: Option<Arc<Hca>>,
-}
+/// All connections by number.
+pub(crate) type Conns = Table<Conn>;
+
+/// The queue of a scheduler thread: the numbers of connections that it is to look at.
+pub(crate) type Queue = CqQueue<Key>;
 
 /// A connection.
 #[pin_data]
@@ -152,6 +118,8 @@ pub(crate) struct Conn {
     /// For LNet to hold on to receive buffers.
     tags: KVVec<RxTag>,
     notify: Arc<CqNotify<Key>>,
+    /// Where connd finds it when it has a request.
+    work: Arc<WorkQueue<Self>>,
     /// What connd is asked for.
     requests: [AtomicFlag; Request::ALL.len()],
     /// The peer's engine has been told of it.
@@ -166,7 +134,7 @@ pub(crate) struct Conn {
     pub(crate) peer: Arc<Peer>,
     _live: Counted,
     /// Dropped last: the NI waits for it.
-    _hold: Hold,
+    _hold: ni::Hold,
 }
 
 impl_list_arc_safe! {
@@ -185,71 +153,11 @@ impl RxOwner for Conn {
     }
 }
 
-/// What a connection is made from.
-pub(crate) struct Setup<'a> {
-    pub(crate) peer: &'a Arc<Peer>,
-    pub(crate) hca: &'a Arc<Hca>,
-    /// Its CM id, bound to the device.
-    pub(crate) cm: &'a CmId,
-    /// The tag of that.
-    pub(crate) tag: u64,
-    /// Its number, from [`Conn::reserve`].
-    pub(crate) key: Key,
-    pub(crate) role: Role,
-    pub(crate) ident: Identity,
-    pub(crate) tunables: &'a NiTunables,
-}
-
 impl Conn {
     /// The name that the connection with number `key` has for its peer.
     pub(crate) fn name(key: Key) -> ConnId {
         // The slot is in the lower half, so two that exist differ.
         ConnId(key.raw() as u32)
-    }
-
-    /// Makes a connection: queues as large as the device allows, buffers, and receives posted.
-    /// Sleeps.
-    ///
-    /// # Errors
-    ///
-    /// ENOMEM, also when the device has no room for the smallest queues; and what the provider
-    /// returns.
-    pub(crate) fn create(driver: &Driver, setup: &Setup<'_>, limits: Limits) -> Result<Arc<Self>> {
-        let ni = &setup.peer.ni;
-        let cpt = ni.cpt_of(setup.peer.nid);
-        let node = lnet::cpt_node(cpt);
-        let queue = driver.schedulers.queue(cpt).ok_or(ENOMEM)?;
-        let vector = placement::vector(setup.peer.nid, setup.key.raw());
-        let (qp, limits) = create_queues(setup, &queue, vector, limits)?;
-        let cq = qp.cq().clone();
-        let notify = cq.notify().clone();
-        let inner = ConnInner::new(setup, qp, limits, node)?;
-        let tags = crate::kx::new_buf(limits.rx_slots.into(), |n| RxTag::new(n as u16))?;
-        let conn = Arc::pin_init(
-            pin_init!(Self {
-                id: Self::name(setup.key),
-                key: setup.key,
-                tag: setup.tag,
-                role: setup.role,
-                inner <- new_spinlock!(inner, "ko2iblnd::Conn"),
-                tags,
-                notify,
-                requests: [const { AtomicFlag::new(false) }; Request::ALL.len()],
-                known: Atomic::new(false),
-                mtu: Atomic::new(setup.cm.path_mtu()),
-                links <- ListLinks::new(),
-                tracker <- AtomicTracker::new(),
-                device: setup.hca.device().id(),
-                peer: setup.peer.clone(),
-                _live: Live::Conns.hold(),
-                _hold: ni.hold(),
-            }),
-            GFP_KERNEL,
-        )?;
-        driver.conns.fill(setup.key, conn.clone());
-        cq.arm()?;
-        conn.drive(|_, _| ());
-        Ok(conn)
     }
 
     /// Feeds the engine under the lock and posts what it wants posted. What is to be done after
@@ -306,7 +214,7 @@ impl Conn {
         if let Some(flag) = self.requests.get(request as usize) {
             flag.xchg(true, Full);
         }
-        self.peer.ni.driver.connd.push_conn(self.clone());
+        self.work.push(self.clone());
     }
 
     /// Takes a request.
@@ -389,83 +297,4 @@ impl Conn {
     pub(crate) fn limits(&self) -> Limits {
         *self.inner.lock().engine.limits()
     }
-}
-
-impl ConnInner {
-    fn new(setup: &Setup<'_>, qp: Qp<Key>, limits: Limits, node: Node) -> Result<Self> {
-        let mut slots = KVVec::with_capacity(limits.send_slots.into(), GFP_KERNEL)?;
-        for _ in 0..limits.send_slots {
-            slots.push(
-                DmaBuf::new(setup.hca.device(), SLOT_SIZE, node)?,
-                GFP_KERNEL,
-            )?;
-        }
-        let rx = RxBufs::new(setup.hca.device(), limits.rx_slots, node)?;
-        let engine = Engine::new(
-            &mut KernelStorage,
-            setup.role,
-            setup.ident,
-            limits,
-            setup.tunables,
-            now(),
-        )?;
-        let chain_sges = post::CHAIN_WRS.saturating_mul(limits.max_send_sge.into());
-        Ok(Self {
-            engine,
-            qp: QpSlot::Live(qp),
-            slots,
-            rx: Some(rx),
-            saved: Saved::default(),
-            lkey: setup.hca.lkey(),
-            sends: SendChain::new(post::CHAIN_WRS, chain_sges)?,
-            recvs: RecvChain::new(limits.rx_slots.into())?,
-            delivered: crate::kx::new_buf(limits.rx_slots.into(), |_| None)?,
-            hca: Some(setup.hca.clone()),
-        })
-    }
-
-    /// Notes what LNet is given with `rx`.
-    pub(crate) fn deliver(&mut self, rx: RxId, kind: Delivery) {
-        if let Some(delivered) = self.delivered.get_mut(usize::from(rx.0)) {
-            *delivered = Some((kind, Live::LnetRx.hold()));
-        }
-    }
-}
-
-/// Creates CQ and QP. When the device has no room for them, less is asked for.
-fn create_queues(
-    setup: &Setup<'_>,
-    queue: &Arc<Queue>,
-    vector: u32,
-    wanted: Limits,
-) -> Result<(Qp<Key>, Limits)> {
-    let mut limits = wanted;
-    loop {
-        let error = match try_create_queues(setup, queue, vector, &limits) {
-            Ok(qp) => return Ok((qp, limits)),
-            Err(e) => e,
-        };
-        if error != ENOMEM {
-            return Err(error);
-        }
-        limits = limits.lowered().ok_or(error)?;
-        Event::LimitsLowered.count();
-    }
-}
-
-fn try_create_queues(
-    setup: &Setup<'_>,
-    queue: &Arc<Queue>,
-    vector: u32,
-    limits: &Limits,
-) -> Result<Qp<Key>> {
-    let cq = Cq::new(setup.hca.device(), queue, setup.key, limits.cqe, vector)?;
-    let caps = QpCaps {
-        max_send_wr: limits.sq_wrs,
-        max_recv_wr: limits.rq_wrs,
-        max_send_sge: limits.max_send_sge.into(),
-        max_recv_sge: 1,
-        max_inline_data: 0,
-    };
-    setup.cm.create_qp(setup.hca.pd(), &cq, caps)
 }

@@ -2,11 +2,10 @@
 
 //! Objects by number.
 //!
-//! What a completion handler names must outlive the handler, and must not keep alive what tears it
-//! down; so it names a connection by its [`Key`] in a [`Table`]. A key of an object that is gone
-//! finds nothing: the number of the slot is used again, the generation in the key is not.
+//! A callback must not outlive what it is about, nor keep it alive; so it names an object by its
+//! [`Key`] in a [`Table`]. A key of an object that is gone finds nothing: the number of the slot is
+//! used again, the generation in the key is not.
 
-use super::stats::Event;
 use core::mem::ManuallyDrop;
 use kernel::{
     alloc::KVVec,
@@ -79,7 +78,7 @@ impl<T> Table<T> {
                     slots: KVVec::new(),
                     free: KVVec::new(),
                 },
-                "ko2iblnd::Table"
+                "kx::Table"
             ),
         })
     }
@@ -106,7 +105,6 @@ impl<T> Table<T> {
     fn grow(&self, have: usize) -> Result {
         let want = have.saturating_mul(2).clamp(64, INDEX_MASK as usize);
         if want <= have {
-            Event::NoMemory.count();
             return Err(ENOMEM);
         }
         let mut slots = KVVec::with_capacity(want, GFP_KERNEL)?;

@@ -65,7 +65,7 @@ impl RxBufs {
 
     /// A receive into `rx` has brought `len` bytes; reads them. For the scheduler thread, before
     /// the engine is told.
-    pub(super) fn received<R>(&self, rx: RxId, len: u32, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    pub(crate) fn received<R>(&self, rx: RxId, len: u32, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let rx = self.get(rx)?;
         rx.buf.sync_for_cpu(len);
         rx.len.store(len, Relaxed);
@@ -76,7 +76,7 @@ impl RxBufs {
     }
 
     /// Reads the message in `rx`, which the engine says is LNet's, or holds a descriptor.
-    pub(super) fn read<R>(&self, rx: RxId, f: impl FnOnce(&[u8]) -> R) -> R {
+    pub(crate) fn read<R>(&self, rx: RxId, f: impl FnOnce(&[u8]) -> R) -> R {
         match self.get(rx) {
             // SAFETY: The buffer was synced when its receive completed, and the engine does not
             // post it before it is given back.
@@ -122,7 +122,7 @@ impl Returned {
     }
 
     /// Reads it; to be done before the engine is told.
-    pub(super) fn read<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
+    pub(crate) fn read<R>(&self, f: impl FnOnce(&[u8]) -> R) -> R {
         match &self.bufs {
             Some(bufs) => bufs.read(self.rx, f),
             None => f(self.saved.as_deref().unwrap_or(&[])),

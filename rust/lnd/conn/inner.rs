@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the lock of a connection protects.
+
+use super::{
+    super::{
+        dev::Hca,
+        stats::{
+            Counted,
+            Live, //
+        },
+        storage::KernelStorage,
+        tx::Tx, //
+    },
+    rxbuf::{
+        RxBufs,
+        Saved, //
+    }, //
+};
+use crate::{
+    kx::{
+        self,
+        Key,
+        Node, //
+    },
+    proto::{
+        conn::{
+            Conn as Engine,
+            Delivery, //
+        },
+        RxId, //
+    },
+    rdma::{
+        DmaBuf,
+        Failed,
+        Live as QpLive,
+        Lkey,
+        Qp,
+        RecvChain,
+        SendChain,
+        ToDevice, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// Requests that go to the device with one call.
+pub(super) const CHAIN_WRS: u32 = 16;
+
+/// Bytes of a send slot: enough for every message without payload.
+const SLOT_SIZE: u32 = 256;
+
+/// The queue pair, as far as it has come.
+pub(crate) enum QpSlot {
+    /// Taken out by connd, or gone.
+    None,
+    /// Usable.
+    Live(Qp<Key, QpLive>),
+    /// In the error state, for the sentinels.
+    Failed(Qp<Key, Failed>),
+}
+
+impl QpSlot {
+    /// Number of the QP, as `rdma resource` shows it, and the send requests it was granted.
+    pub(crate) fn shape(&self) -> Option<(u32, u32)> {
+        match self {
+            Self::None => None,
+            Self::Live(qp) => Some((qp.number(), qp.caps().max_send_wr)),
+            Self::Failed(qp) => Some((qp.number(), qp.caps().max_send_wr)),
+        }
+    }
+}
+
+/// What the lock of a [`Conn`](super::Conn) protects.
+pub(crate) struct ConnInner {
+    pub(crate) engine: Engine<KernelStorage, KBox<Tx>>,
+    pub(crate) qp: QpSlot,
+    /// Buffers for messages to be sent.
+    pub(super) slots: KVVec<DmaBuf<ToDevice>>,
+    /// Buffers for receives; gone with the QP.
+    pub(super) rx: Option<Arc<RxBufs>>,
+    /// Afterwards: what LNet still holds of them.
+    pub(super) saved: Saved,
+    pub(super) lkey: Lkey,
+    pub(super) sends: SendChain,
+    pub(super) recvs: RecvChain,
+    /// What LNet holds, by receive buffer.
+    pub(super) delivered: KVVec<Option<(Delivery, Counted)>>,
+    /// Until everything on it is gone.
+    pub(super) hca: Option<Arc<Hca>>,
+}
+
+impl ConnInner {
+    /// An engine with `limits`, its queue pair and its buffers, in memory of `node`. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM, EIO.
+    pub(super) fn new(
+        engine: Engine<KernelStorage, KBox<Tx>>,
+        qp: Qp<Key>,
+        hca: &Arc<Hca>,
+        node: Node,
+    ) -> Result<Self> {
+        let limits = *engine.limits();
+        let mut slots = KVVec::with_capacity(limits.send_slots.into(), GFP_KERNEL)?;
+        for _ in 0..limits.send_slots {
+            slots.push(DmaBuf::new(hca.device(), SLOT_SIZE, node)?, GFP_KERNEL)?;
+        }
+        let rx = RxBufs::new(hca.device(), limits.rx_slots, node)?;
+        let chain_sges = CHAIN_WRS.saturating_mul(limits.max_send_sge.into());
+        Ok(Self {
+            engine,
+            qp: QpSlot::Live(qp),
+            slots,
+            rx: Some(rx),
+            saved: Saved::default(),
+            lkey: hca.lkey(),
+            sends: SendChain::new(CHAIN_WRS, chain_sges)?,
+            recvs: RecvChain::new(limits.rx_slots.into())?,
+            delivered: kx::new_buf(limits.rx_slots.into(), |_| None)?,
+            hca: Some(hca.clone()),
+        })
+    }
+
+    /// Notes what LNet is given with `rx`.
+    pub(crate) fn deliver(&mut self, rx: RxId, kind: Delivery) {
+        if let Some(delivered) = self.delivered.get_mut(usize::from(rx.0)) {
+            *delivered = Some((kind, Live::LnetRx.hold()));
+        }
+    }
+}
