@@ -94,6 +94,12 @@ evil: check-kdir
 	@$(call kbuild,$(CURDIR)/tests/evil,$(OUT)/evil,modules)
 	@cp $(OUT)/evil/*.ko $(OUT)/
 
+# An RDMA device in memory that does what it is told, and the test of its checks.
+hca: check-kdir
+	@mkdir -p $(OUT)/hca
+	@$(call kbuild,$(CURDIR)/tests/hca,$(OUT)/hca,modules)
+	@cp $(OUT)/hca/*.ko $(OUT)/
+
 # Messages through real LNet that its own tests cannot send.
 put: check-kdir check-lnet
 	@mkdir -p $(OUT)/put
@@ -183,6 +189,6 @@ help:
 #: V=1 shows commands; KOR_JOBS is the number of parallel jobs.
 #: Documentation/testing.md says more.
 
-.PHONY: all modules standin evil put install uninstall clippy rustdoc rust-analyzer demo test \
+.PHONY: all modules standin evil hca put install uninstall clippy rustdoc rust-analyzer demo test \
 	test-fast test-kernels test-lnet prove fuzz um-kernel clean help \
 	check-kdir check-lnet check-builds

@@ -322,7 +322,7 @@ again() {
 }
 
 run_scenario() {
-	local name=$1 start why end node
+	local name=$1 start why end node alone
 	file_of_scenario=$here/scenarios/$name.sh
 	case $name in
 	*/*)
@@ -341,7 +341,8 @@ run_scenario() {
 	links=$(sed -n 's/^# links: *//p' "$file_of_scenario" | head -n 1)
 	[ -z "$legs" ] || links='1-2 1-2'
 	links=${links:-1-2}
-	nodes=${wanted_nodes:-$(tr ' -' '\n' <<<"$links" | sort -n | tail -n 1)}
+	alone=$(sed -n 's/^# one node.*/1/p' "$file_of_scenario" | head -n 1)
+	nodes=${wanted_nodes:-${alone:-$(tr ' -' '\n' <<<"$links" | sort -n | tail -n 1)}}
 	limit=${timeout:-$(scenario_timeout "$file_of_scenario")}
 	rm -rf "$run"
 	mkdir -p "$run"

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Operations that may sleep; for enum hca_op and its names. */
+HCA_NAME(query_port),
+HCA_NAME(alloc_pd),
+HCA_NAME(dealloc_pd),
+HCA_NAME(create_cq),
+HCA_NAME(destroy_cq),
+HCA_NAME(create_qp),
+HCA_NAME(modify_qp),
+HCA_NAME(destroy_qp),
+HCA_NAME(get_dma_mr),
+HCA_NAME(alloc_mr),
+HCA_NAME(dereg_mr),
+HCA_NAME(listen),
+HCA_NAME(destroy_listen),
+HCA_NAME(connect),
+HCA_NAME(accept),
+HCA_NAME(reject),
