@@ -16,19 +16,21 @@ use super::{
         QpSlot,
         Setup, //
     },
-    dev::{
+    device::{
         Dev,
         Devices, //
     },
     networks::Networks,
     removal::Removal,
-    sched::Schedulers,
-    send,
     stats::{
         self,
         Counted,
         Event,
         Live, //
+    },
+    traffic::{
+        sched::Schedulers,
+        send, //
     }, //
 };
 use crate::{

@@ -27,7 +27,7 @@ use kernel::{
 ///
 /// # Errors
 ///
-/// ENOENT when there is no such peer or connection, EINVAL for a command that is not known.
+/// `ENOENT` when there is no such peer or connection, `EINVAL` for a command that is not known.
 pub(crate) fn ctl(network: &Network, cmd: Ctl) -> Result<CtlReply> {
     match cmd {
         Ctl::GetPeer { index, dump } => get_peer(network, index, Nid(dump)),

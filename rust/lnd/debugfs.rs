@@ -3,8 +3,8 @@
 //! What can be seen in `/sys/kernel/debug/ko2iblnd/`.
 
 use super::{
-    stats,
-    Ko2iblnd, //
+    ops::Ko2iblnd,
+    stats, //
 };
 use crate::lnet;
 use kernel::{

@@ -12,12 +12,14 @@ use super::{
         Connd,
         Shared, //
     },
-    dev::Devices,
+    device::Devices,
     networks::Networks,
-    ni::Ni,
-    params,
+    ni::{
+        params,
+        Ni, //
+    },
     removal::Removal,
-    sched::Schedulers, //
+    traffic::sched::Schedulers, //
 };
 use crate::{
     driver::tunables::{
@@ -70,7 +72,7 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// ENOMEM; ENODEV when the module is being unloaded.
+    /// `ENOMEM`; `ENODEV` when the module is being unloaded.
     pub(super) fn start() -> Result<Arc<Self>> {
         let module = ModuleRef::new()?;
         let event = kx::Event::new_arc()?;
@@ -134,8 +136,8 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// EINVAL for an interface or tunables that do not do, EINTR when the caller is being killed,
-    /// ENOMEM, and those of the CM and of the device.
+    /// `EINVAL` for an interface or tunables that do not do, `EINTR` when the caller is being
+    /// killed, `ENOMEM`, and those of the CM and of the device.
     pub(super) fn start_ni(
         &self,
         startup: Startup<Conn>,

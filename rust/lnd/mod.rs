@@ -4,15 +4,15 @@
 //! locks, memory, and calls of LNet, the verbs and the connection manager.
 //!
 //! What a message, a completion, an action, a connection request or an event of the CM leads to is
-//! decided in `driver`, by way of [`shell`] and the traits that [`conn`], [`send`] and [`recv`]
-//! implement. Decided here is still the order in which [`connd`] and [`passive`] make and take down
-//! connections, which the simulator has a second time (`tests/host/src/sim/cm.rs`).
+//! decided in `driver`, by way of the traits that [`conn`] and [`traffic`] implement. Decided here
+//! is still the order in which [`connd`] and [`passive`] make and take down connections, which the
+//! simulator has a second time (`tests/host/src/sim/cm.rs`).
 //!
 //! What runs where:
 //!
-//! - LNet's threads call [`send`] and [`recv`], which map memory, feed a connection's engine under
-//!   its lock and post what it wants posted;
-//! - scheduler threads ([`sched`], [`exec`]) poll completions and call LNet;
+//! - LNet's threads call [`traffic::send`] and [`traffic::recv`], which map memory, feed a
+//!   connection's engine under its lock and post what it wants posted;
+//! - scheduler threads ([`traffic::sched`], [`traffic::exec`]) poll completions and call LNet;
 //! - one thread, [`connd`], does what sleeps: CM events, making and destroying connections, and
 //!   deadlines.
 //!
@@ -21,15 +21,15 @@
 //! # Direction
 //!
 //! From the top down; each names only what comes after it, and `tests/host/tests/circles.rs` fails
-//! otherwise. This file and [`driver`] alone know [`Driver`], which holds everything; what is below
-//! is given the parts that it needs.
+//! otherwise. [`ops`] and [`driver`] alone know `Driver`, which holds everything; what is below is
+//! given the parts that it needs.
 //!
-//! - this file: LNet's operations; [`debugfs`], [`driver`], [`ctl`];
+//! - [`debugfs`], [`ops`], [`driver`], [`ctl`]: for LNet and for who looks on;
 //! - [`passive`], [`connd`], [`removal`]: what sleeps;
-//! - [`sched`], [`exec`], [`recv`], [`send`], [`shell`]: messages;
+//! - [`traffic`]: messages;
 //! - [`networks`], [`conn`], [`peer`], [`ni`]: what there is. An NI and a peer do not know what a
 //!   connection is, and take its type as a parameter;
-//! - [`params`], [`tx`], [`dev`]: tunables, descriptors, RDMA devices and addresses;
+//! - [`tx`], [`device`]: descriptors, RDMA devices and addresses;
 //! - [`display`], [`storage`], [`stats`], [`clock`].
 //!
 //! # Locks
@@ -44,205 +44,20 @@ mod conn;
 mod connd;
 mod ctl;
 mod debugfs;
-mod dev;
+mod device;
 mod display;
 mod driver;
-mod exec;
 mod networks;
 mod ni;
-mod params;
+mod ops;
 mod passive;
 mod peer;
-mod recv;
 mod removal;
-mod sched;
-mod send;
-mod shell;
 mod stats;
 mod storage;
+mod traffic;
 mod tx;
 
 pub(crate) use debugfs::Files;
+pub(crate) use ops::Ko2iblnd;
 pub(crate) use stats::LeakCheck;
-
-use self::{
-    conn::{
-        Conn,
-        Network, //
-    },
-    driver::Driver,
-};
-use crate::{
-    driver::tunables::O2ib,
-    kx::NofsScope,
-    lnet::{
-        self,
-        Asked,
-        Ctl,
-        CtlReply,
-        Interface,
-        Interfaces,
-        Lnd,
-        O2ibTunables,
-        Params,
-        Received,
-        RxHandle,
-        SendMsg,
-        Startup,
-        Tunables, //
-    },
-};
-use kernel::{
-    new_mutex,
-    prelude::*,
-    sync::{
-        Arc,
-        ArcBorrow,
-        Mutex, //
-    }, //
-};
-
-/// The LND that LNet knows.
-#[pin_data]
-pub(crate) struct Ko2iblnd {
-    /// Defaults of the tunables, from the module parameters at load.
-    defaults: O2ib,
-    #[pin]
-    driver: Mutex<Option<Arc<Driver>>>,
-}
-
-impl Ko2iblnd {
-    /// No NI yet.
-    ///
-    /// # Errors
-    ///
-    /// ENOMEM.
-    pub(crate) fn new() -> Result<Arc<Self>> {
-        Arc::pin_init(
-            pin_init!(Self {
-                defaults: params::capture(),
-                driver <- new_mutex!(None, "ko2iblnd::Ko2iblnd::driver"),
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// The driver, while there is an NI.
-    fn driver(&self) -> Option<Arc<Driver>> {
-        self.driver.lock().clone()
-    }
-
-    /// Stops everything when the last NI has gone.
-    fn stop_if_unused(driver: &mut Option<Arc<Driver>>) {
-        if driver
-            .as_ref()
-            .is_some_and(|driver| driver.networks().is_empty())
-        {
-            if let Some(driver) = driver.take() {
-                driver.stop();
-            }
-        }
-    }
-}
-
-/// The interface for an NI (lnd-contract.md 16.1).
-fn choose_interface(startup: &Startup<Conn>) -> Result<Interface> {
-    let asked = startup.asked();
-    if asked == Asked::V6 {
-        pr_err!("the o2ib protocol has no form for IPv6 addresses\n");
-        return Err(EINVAL);
-    }
-    let net = startup.ni().net_ns().ok_or(EINVAL)?;
-    let interfaces = Interfaces::enumerate(net)?;
-    let found = interfaces.select(startup.ni())?;
-    let params = Params::read();
-    let expected = startup.interface().unwrap_or(params.ipif_name());
-    let found = if asked == Asked::Any && found.name().to_bytes() != expected.to_bytes() {
-        // Neither name nor address was given, and LNet took the first interface there is.
-        let named = interfaces
-            .iter()
-            .find(|i| i.name().to_bytes() == expected.to_bytes());
-        named.ok_or(ENOENT)?
-    } else {
-        found
-    };
-    if found.ipv4().is_none() {
-        // LNet lists IPv4 addresses first, so there is none.
-        pr_err!(
-            "{}: has no IPv4 address, and the o2ib protocol has no form for IPv6 addresses\n",
-            found.name()
-        );
-        return Err(EINVAL);
-    }
-    Ok(found)
-}
-
-impl Lnd for Ko2iblnd {
-    type Net = Network;
-    type Conn = Conn;
-
-    fn startup(&self, startup: Startup<Conn>) -> Result<Arc<Network>> {
-        let _nofs = NofsScope::enter();
-        let resolved = params::resolve(startup.ni(), &self.defaults)?;
-        let iface = choose_interface(&startup)?;
-        let mut guard = self.driver.lock();
-        let driver = match &*guard {
-            Some(driver) => driver.clone(),
-            None => {
-                let driver = Driver::start()?;
-                *guard = Some(driver.clone());
-                driver
-            }
-        };
-        driver.start_ni(startup, &iface, resolved).inspect_err(|e| {
-            pr_err!("{}: NI cannot be started: {:?}\n", iface.name(), e);
-            driver.close_unused_addresses();
-            Self::stop_if_unused(&mut guard);
-        })
-    }
-
-    fn shutdown(&self, net: Arc<Network>) {
-        let _nofs = NofsScope::enter();
-        // LNet starts and stops one NI at a time.
-        if let Some(driver) = self.driver() {
-            driver.stop_ni(net);
-        }
-        Self::stop_if_unused(&mut self.driver.lock());
-    }
-
-    fn ctl(&self, net: ArcBorrow<'_, Network>, cmd: Ctl) -> Result<CtlReply> {
-        ctl::ctl(&net, cmd)
-    }
-
-    fn send(
-        &self,
-        net: ArcBorrow<'_, Network>,
-        msg: SendMsg,
-    ) -> core::result::Result<(), lnet::Refused> {
-        send::send(net, msg)
-    }
-
-    fn recv(&self, rx: RxHandle<Conn>, msg: Received) {
-        recv::recv(rx, msg);
-    }
-
-    fn dev_prio(&self, net: ArcBorrow<'_, Network>, dev_idx: u32) -> u32 {
-        net.ni.dev.gpu_priority(dev_idx)
-    }
-
-    fn timeout(&self) -> i32 {
-        i32::try_from(params::timeout_now()).unwrap_or(i32::MAX)
-    }
-
-    fn tun_defaults(&self, t: &mut Tunables) -> Result {
-        params::tun_defaults(&self.defaults, t)
-    }
-
-    fn nl_get(&self, t: &mut O2ibTunables) {
-        params::nl_get(t);
-    }
-
-    fn nl_set(&self, attr: u32, value: i64, t: &mut O2ibTunables) -> Result {
-        params::nl_set(attr, value, t)
-    }
-}

@@ -4,7 +4,7 @@
 
 use super::{
     conn::Network,
-    dev::Dev, //
+    device::Dev, //
 };
 use crate::{
     driver::admission,

@@ -15,7 +15,7 @@ use super::{
         Conns,
         Network, //
     },
-    dev::{
+    device::{
         Dev,
         Devices, //
     },
@@ -70,7 +70,7 @@ impl Removal {
     ///
     /// # Errors
     ///
-    /// ENOMEM, and those of the notifier.
+    /// `ENOMEM`, and those of the notifier.
     pub(crate) fn new(
         devices: Arc<Devices>,
         networks: Arc<Networks>,

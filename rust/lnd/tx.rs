@@ -3,7 +3,7 @@
 //! Transmit descriptors: LNet messages on their way, and the memory that goes with them.
 
 use super::{
-    dev::{
+    device::{
         Dev,
         Hca, //
     },
@@ -127,7 +127,7 @@ impl Tx {
     ///
     /// # Errors
     ///
-    /// EFAULT when there are fewer bytes than LNet said.
+    /// `EFAULT` when there are fewer bytes than LNet said.
     pub(crate) fn copy_in(&mut self, payload: Kiov<'_>) -> Result {
         if payload.is_empty() {
             return Ok(());
@@ -145,7 +145,7 @@ impl Tx {
     ///
     /// # Errors
     ///
-    /// EIO when it cannot be mapped; EMSGSIZE for more pages than LNet ever sends at once.
+    /// `EIO` when it cannot be mapped; `EMSGSIZE` for more pages than LNet ever sends at once.
     pub(crate) fn map_source(&mut self, memory: Kiov<'_>) -> Result {
         let table = self.table.take().ok_or(EBUSY)?;
         // SAFETY: The memory belongs to the message that this descriptor is for, which is
@@ -180,7 +180,7 @@ impl Tx {
     ///
     /// # Errors
     ///
-    /// EIO when it cannot be mapped; EINVAL when it has gaps; ENOMEM without an MR.
+    /// `EIO` when it cannot be mapped; `EINVAL` when it has gaps; `ENOMEM` without an MR.
     pub(crate) fn map_sink(&mut self, memory: Kiov<'_>) -> Result<Sink> {
         let sink = self.try_map_sink(memory);
         if sink.is_err() {
@@ -326,7 +326,7 @@ impl TxPool {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// `ENOMEM`.
     pub(crate) fn new(cpt: Cpt, limit: u32) -> Result<Arc<Self>> {
         let idle = KVec::with_capacity(limit as usize, GFP_KERNEL)?;
         let node = lnet::cpt_node(cpt);
@@ -346,7 +346,7 @@ impl TxPool {
     ///
     /// # Errors
     ///
-    /// ENOMEM, EIO; ENETDOWN without a device.
+    /// `ENOMEM`, `EIO`; `ENETDOWN` without a device.
     pub(crate) fn fill(&self, dev: &Dev) -> Result {
         let hca = dev.hca()?;
         loop {
@@ -371,7 +371,7 @@ impl TxPool {
     ///
     /// # Errors
     ///
-    /// ENOMEM, EIO; ENETDOWN without a device.
+    /// `ENOMEM`, `EIO`; `ENETDOWN` without a device.
     pub(crate) fn get(self: &Arc<Self>, dev: &Dev) -> Result<KBox<Tx>> {
         self.take(dev, None)
     }
@@ -380,7 +380,7 @@ impl TxPool {
     ///
     /// # Errors
     ///
-    /// As of [`TxPool::get`]; ENOMEM also when too many are served at a time.
+    /// As of [`TxPool::get`]; `ENOMEM` also when too many are served at a time.
     pub(crate) fn get_to_serve(self: &Arc<Self>, dev: &Dev) -> Result<KBox<Tx>> {
         let before = self.served.fetch_add(1, Relaxed);
         let served = Served(self.clone());

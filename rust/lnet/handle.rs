@@ -38,9 +38,9 @@ pub(crate) struct NiHandle<C> {
     _conn: PhantomData<fn(C)>,
 }
 
-// SAFETY: it stands for a reference to an `Ni`, which is `Sync`.
+// SAFETY: It stands for a reference to an `Ni`, which is `Sync`.
 unsafe impl<C> Send for NiHandle<C> {}
-// SAFETY: as for `Send`.
+// SAFETY: As for `Send`.
 unsafe impl<C> Sync for NiHandle<C> {}
 
 impl<C> NiHandle<C> {
@@ -48,7 +48,7 @@ impl<C> NiHandle<C> {
     ///
     /// LNet must keep `ni` until `gone` is complete.
     pub(super) unsafe fn from_raw(ni: NonNull<ffi::RawNi>, gone: Arc<Completion>) -> Self {
-        // INVARIANT: by the contract of this function.
+        // INVARIANT: By the contract of this function.
         NiHandle {
             ni,
             gone,
@@ -77,7 +77,7 @@ impl<C: RxOwner> NiHandle<C> {
         rdma: bool,
     ) -> Result<(), (Error, RxHandle<C>)> {
         let raw = rx.into_raw().map_err(|rx| (EBUSY, rx))?;
-        // SAFETY: by the type invariant; the header has its 72 bytes; `raw` is what `Adapter::recv`
+        // SAFETY: By the type invariant; the header has its 72 bytes; `raw` is what `Adapter::recv`
         // of the same `C` turns back.
         let rc = unsafe { ffi::parse(self.as_raw(), hdr.as_ptr(), from, raw.as_ptr(), rdma) };
         to_result(rc).map_err(|e| {
@@ -91,7 +91,7 @@ impl<C> Deref for NiHandle<C> {
     type Target = Ni;
 
     fn deref(&self) -> &Ni {
-        // SAFETY: by the type invariant, as `gone` completes when `self` is dropped.
+        // SAFETY: By the type invariant, as `gone` completes when `self` is dropped.
         unsafe { Ni::from_raw(self.ni) }
     }
 }

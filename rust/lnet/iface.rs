@@ -72,7 +72,7 @@ impl Interfaces {
     ///
     /// `EINVAL` when nothing matches; LNet has printed why.
     pub(crate) fn select(&self, ni: &Ni) -> Result<Interface> {
-        // SAFETY: by the type invariants.
+        // SAFETY: By the type invariants.
         let i = unsafe { ffi::inet_select(ni.as_raw(), self.list, self.count) };
         to_result(i)?;
         u32::try_from(i)
@@ -87,7 +87,7 @@ impl Interfaces {
             return None;
         }
         let mut out = ffi::InetDev::default();
-        // SAFETY: by the type invariant entry `i` exists.
+        // SAFETY: By the type invariant entry `i` exists.
         unsafe { ffi::inet_entry(self.list, i, &mut out) };
         Some(Interface(out))
     }
@@ -100,7 +100,7 @@ impl Interfaces {
 
 impl Drop for Interfaces {
     fn drop(&mut self) {
-        // SAFETY: by the type invariant; NULL is fine, too. LNet says the array is ours to free.
+        // SAFETY: By the type invariant; NULL is fine, too. LNet says the array is ours to free.
         unsafe { ffi::inet_free(self.list) };
     }
 }
@@ -113,7 +113,7 @@ impl Drop for Interfaces {
 ///
 /// `ENODEV` when there is no such interface.
 pub(crate) fn is_link_up(ns: Net, index: u32) -> Result<bool> {
-    // SAFETY: the namespace is held, by the invariant of `Net`.
+    // SAFETY: The namespace is held, by the invariant of `Net`.
     let rc = unsafe { ffi::link_status(ns.as_ptr(), index) };
     to_result(rc)?;
     Ok(rc > 0)

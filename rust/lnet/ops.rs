@@ -213,7 +213,7 @@ struct NiData<L: Lnd> {
 /// `data` must come from `Adapter::<L>::startup`, and `Adapter::<L>::shutdown` must not get it
 /// during `'a`.
 unsafe fn net_of<'a, L: Lnd>(data: NonNull<c_void>) -> ArcBorrow<'a, L::Net> {
-    // SAFETY: by the contract of this function.
+    // SAFETY: By the contract of this function.
     let data: &'a NiData<L> = unsafe { data.cast().as_ref() };
     data.net.as_arc_borrow()
 }
@@ -242,7 +242,7 @@ impl<L: Lnd> Adapter<L> {
     ///
     /// `ctx` must be what `Registration::new` registered, which is still there.
     unsafe fn lnd<'a>(ctx: *mut c_void) -> &'a L {
-        // SAFETY: by the contract of this function.
+        // SAFETY: By the contract of this function.
         unsafe { &*ctx.cast::<L>() }
     }
 
@@ -257,10 +257,10 @@ impl<L: Lnd> Adapter<L> {
         let Some(ni) = NonNull::new(ni) else {
             return EINVAL.to_errno();
         };
-        // SAFETY: called by the shim with an NI and a place to store the data.
+        // SAFETY: Called by the shim with an NI and a place to store the data.
         match unsafe { Self::start(ctx, ni) } {
             Ok(raw) => {
-                // SAFETY: as above.
+                // SAFETY: As above.
                 unsafe { *data = raw.cast() };
                 0
             }
@@ -282,13 +282,13 @@ impl<L: Lnd> Adapter<L> {
     unsafe fn start(ctx: *mut c_void, ni: NonNull<ffi::RawNi>) -> Result<*mut NiData<L>> {
         let slot = KBox::<NiData<L>>::new_uninit(GFP_KERNEL)?;
         let gone = Arc::pin_init(Completion::new(), GFP_KERNEL)?;
-        // SAFETY: by the contract of this function; it and `shutdown` wait for `gone`.
+        // SAFETY: By the contract of this function; it and `shutdown` wait for `gone`.
         let ni = Startup::new(unsafe { NiHandle::from_raw(ni, gone.clone()) });
         if ni.asked() == Asked::V6 {
             pr_err!("an IPv6 NID has no form on the wire\n");
             return Err(EAFNOSUPPORT.to_error());
         }
-        // SAFETY: by the contract of this function.
+        // SAFETY: By the contract of this function.
         let started = unsafe { Self::lnd(ctx) }.startup(ni);
         let net = started.inspect_err(|_| gone.wait_for_completion())?;
         Ok(KBox::into_raw(KBox::write(slot, NiData { net, gone })))
@@ -301,7 +301,7 @@ impl<L: Lnd> Adapter<L> {
         // SAFETY: `startup` made `data` this way, and the shim gives it back once.
         let data = unsafe { KBox::from_raw(data.cast::<NiData<L>>()) };
         let NiData { net, gone } = KBox::into_inner(data);
-        // SAFETY: called by the shim.
+        // SAFETY: Called by the shim.
         unsafe { Self::lnd(ctx) }.shutdown(net);
         gone.wait_for_completion();
     }
@@ -312,11 +312,11 @@ impl<L: Lnd> Adapter<L> {
     unsafe extern "C" fn ctl(ctx: *mut c_void, data: *mut c_void, ctl: *mut ffi::Ctl) -> c_int {
         from_result(|| {
             let data = NonNull::new(data).ok_or(ENODEV)?;
-            // SAFETY: the shim passes a structure of its own.
+            // SAFETY: The shim passes a structure of its own.
             let ctl = unsafe { &mut *ctl };
             // SAFETY: LNet holds a reference on the NI during the call.
             let net = unsafe { net_of::<L>(data) };
-            // SAFETY: called by the shim.
+            // SAFETY: Called by the shim.
             let lnd = unsafe { Self::lnd(ctx) };
             lnd.ctl(net, Ctl::from_raw(ctl))?.store(ctl);
             Ok(0)
@@ -327,7 +327,7 @@ impl<L: Lnd> Adapter<L> {
     ///
     /// Called by the shim.
     unsafe extern "C" fn send(ctx: *mut c_void, data: *mut c_void, s: *const ffi::Send) -> c_int {
-        // SAFETY: the shim passes a structure of its own.
+        // SAFETY: The shim passes a structure of its own.
         let s = unsafe { &*s };
         from_result(|| {
             let data = NonNull::new(data).ok_or(ENODEV)?;
@@ -345,9 +345,9 @@ impl<L: Lnd> Adapter<L> {
                 gpu: s.gpu,
                 hdr: s.hdr,
             };
-            // SAFETY: the message holds a reference on the NI.
+            // SAFETY: The message holds a reference on the NI.
             let net = unsafe { net_of::<L>(data) };
-            // SAFETY: called by the shim.
+            // SAFETY: Called by the shim.
             match unsafe { Self::lnd(ctx) }.send(net, msg) {
                 Ok(()) => Ok(0),
                 Err(Refused { error, msg }) => {
@@ -362,7 +362,7 @@ impl<L: Lnd> Adapter<L> {
     ///
     /// Called by the shim.
     unsafe extern "C" fn recv(ctx: *mut c_void, rx: *mut c_void, r: *const ffi::Recv) {
-        // SAFETY: the shim passes a structure of its own.
+        // SAFETY: The shim passes a structure of its own.
         let r = unsafe { &*r };
         let mut sink = r.sink;
         sink.length = sink.length.min(r.rlen);
@@ -378,7 +378,7 @@ impl<L: Lnd> Adapter<L> {
         let received = msg.map_or(Received::Discard, Received::Matched);
         // SAFETY: `rx` is what `NiHandle::parse` passed, and LNet calls this once for it.
         let rx = unsafe { RxHandle::<L::Conn>::from_raw(rx) };
-        // SAFETY: called by the shim.
+        // SAFETY: Called by the shim.
         unsafe { Self::lnd(ctx) }.recv(rx, received);
     }
 
@@ -391,7 +391,7 @@ impl<L: Lnd> Adapter<L> {
         };
         // SAFETY: LNet's net lock, which is held, keeps the NI from being shut down.
         let net = unsafe { net_of::<L>(data) };
-        // SAFETY: called by the shim.
+        // SAFETY: Called by the shim.
         unsafe { Self::lnd(ctx) }.dev_prio(net, dev_idx)
     }
 
@@ -399,7 +399,7 @@ impl<L: Lnd> Adapter<L> {
     ///
     /// Called by the shim.
     unsafe extern "C" fn timeout(ctx: *mut c_void) -> c_int {
-        // SAFETY: called by the shim.
+        // SAFETY: Called by the shim.
         unsafe { Self::lnd(ctx) }.timeout()
     }
 
@@ -408,9 +408,9 @@ impl<L: Lnd> Adapter<L> {
     /// Called by the shim.
     unsafe extern "C" fn tun_defaults(ctx: *mut c_void, t: *mut Tunables) -> c_int {
         from_result(|| {
-            // SAFETY: called by the shim.
+            // SAFETY: Called by the shim.
             let lnd = unsafe { Self::lnd(ctx) };
-            // SAFETY: the shim passes a structure of its own.
+            // SAFETY: The shim passes a structure of its own.
             lnd.tun_defaults(unsafe { &mut *t })?;
             Ok(0)
         })
@@ -420,9 +420,9 @@ impl<L: Lnd> Adapter<L> {
     ///
     /// Called by the shim.
     unsafe extern "C" fn nl_get(ctx: *mut c_void, t: *mut O2ibTunables) {
-        // SAFETY: called by the shim.
+        // SAFETY: Called by the shim.
         let lnd = unsafe { Self::lnd(ctx) };
-        // SAFETY: the shim passes a structure of its own.
+        // SAFETY: The shim passes a structure of its own.
         lnd.nl_get(unsafe { &mut *t });
     }
 
@@ -436,9 +436,9 @@ impl<L: Lnd> Adapter<L> {
         t: *mut O2ibTunables,
     ) -> c_int {
         from_result(|| {
-            // SAFETY: called by the shim.
+            // SAFETY: Called by the shim.
             let lnd = unsafe { Self::lnd(ctx) };
-            // SAFETY: the shim passes a structure of its own.
+            // SAFETY: The shim passes a structure of its own.
             lnd.nl_set(attr, value, unsafe { &mut *t })?;
             Ok(0)
         })
@@ -472,7 +472,7 @@ impl<L: Lnd> Registration<L> {
             return Err(EBUSY);
         }
         let ctx = Arc::as_ptr(&lnd).cast_mut().cast();
-        // SAFETY: the table is static; the registration keeps `lnd` until it has unregistered.
+        // SAFETY: The table is static; the registration keeps `lnd` until it has unregistered.
         let rc = unsafe { ffi::register(&Adapter::<L>::OPS, ctx) };
         to_result(rc).inspect_err(|_| {
             REGISTERED.xchg(0, Full);
@@ -484,7 +484,7 @@ impl<L: Lnd> Registration<L> {
 
 impl<L: Lnd> Drop for Registration<L> {
     fn drop(&mut self) {
-        // SAFETY: by the type invariant. Every NI holds a `ModuleRef`, so there is none.
+        // SAFETY: By the type invariant. Every NI holds a `ModuleRef`, so there is none.
         unsafe { ffi::unregister() };
         REGISTERED.xchg(0, Full);
     }
@@ -500,7 +500,7 @@ impl ModuleRef {
     ///
     /// `ENODEV` when it is being unloaded.
     pub(crate) fn new() -> Result<Self> {
-        // SAFETY: this code is part of the module.
+        // SAFETY: This code is part of the module.
         if unsafe { ffi::module_get() } {
             Ok(ModuleRef(()))
         } else {
@@ -525,7 +525,7 @@ pub(crate) fn lnet_timeout() -> u32 {
 
 /// Asks LNet to tell its peers about a changed state of an NI. Any context.
 pub(crate) fn mark_ping_buffer() {
-    // SAFETY: as in `lnet_timeout`.
+    // SAFETY: As in `lnet_timeout`.
     unsafe { ffi::mark_ping_buffer() };
 }
 
@@ -533,7 +533,7 @@ pub(crate) fn mark_ping_buffer() {
 /// Does not sleep.
 pub(crate) fn gpu_priority(dev: Option<DmaDevice>, dev_idx: u32) -> u32 {
     dev.map_or(NO_PREFERENCE, |dev| {
-        // SAFETY: by the invariant of `DmaDevice`.
+        // SAFETY: By the invariant of `DmaDevice`.
         unsafe { ffi::dev_prio(dev.as_ptr(), dev_idx) }
     })
 }
@@ -541,6 +541,6 @@ pub(crate) fn gpu_priority(dev: Option<DmaDevice>, dev_idx: u32) -> u32 {
 /// Whether fault injection (`fail_loc` 0xF201) wants the mapping of a memory region to come out
 /// one entry short. Does not sleep.
 pub(crate) fn fail_map_sg() -> bool {
-    // SAFETY: as in `lnet_timeout`.
+    // SAFETY: As in `lnet_timeout`.
     unsafe { ffi::fail_map_sg() }
 }

@@ -64,7 +64,7 @@ impl<C> Startup<C> {
     pub(crate) fn interface(&self) -> Option<&CStr> {
         // SAFETY: LNet keeps the NI during its startup.
         let name = unsafe { ffi::ni_interface(self.as_raw()) };
-        // SAFETY: the name is a C string that changes only in `use_interface`, by `&mut self`.
+        // SAFETY: The name is a C string that changes only in `use_interface`, by `&mut self`.
         (!name.is_null()).then(|| unsafe { CStr::from_char_ptr(name) })
     }
 
@@ -80,7 +80,7 @@ impl<C> Startup<C> {
             let rc = unsafe { ffi::ni_set_interface(self.as_raw(), iface.name().as_char_ptr()) };
             to_result(rc)?;
         }
-        // SAFETY: as above.
+        // SAFETY: As above.
         unsafe { ffi::ni_set_addr(self.as_raw(), addr) };
         Ok(())
     }

@@ -5,7 +5,7 @@
 use super::{
     super::{
         clock::now,
-        dev::Hca,
+        device::Hca,
         stats::{
             Event,
             Live, //
@@ -91,7 +91,7 @@ impl Conn {
     ///
     /// # Errors
     ///
-    /// ENOMEM, also when the device has no room for the smallest queues; and what the provider
+    /// `ENOMEM`, also when the device has no room for the smallest queues; and what the provider
     /// returns.
     pub(crate) fn create(setup: &Setup<'_>, limits: Limits) -> Result<Arc<Self>> {
         let ni = &setup.peer.ni;

@@ -4,7 +4,7 @@
 
 use super::{
     super::{
-        dev::Hca,
+        device::Hca,
         stats::{
             Counted,
             Live, //
@@ -97,7 +97,7 @@ impl ConnInner {
     ///
     /// # Errors
     ///
-    /// ENOMEM, EIO.
+    /// `ENOMEM`, `EIO`.
     pub(super) fn new(
         engine: Engine<KernelStorage, KBox<Tx>>,
         qp: Qp<Key>,

@@ -4,7 +4,8 @@
 //!
 //! The lock of a connection protects engine, QP and send buffers. Whatever touches the QP is posted
 //! under it, in the engine's order; everything else is done after unlock, by the scheduler thread
-//! that the connection belongs to ([`exec`](super::exec)) or by connd. Nothing is locked inside it.
+//! that the connection belongs to ([`exec`](super::traffic::exec)) or by connd. Nothing is locked
+//! inside it.
 
 mod create;
 mod inner;

@@ -41,7 +41,7 @@ impl RxBufs {
     ///
     /// # Errors
     ///
-    /// ENOMEM, EIO.
+    /// `ENOMEM`, `EIO`.
     pub(crate) fn new(device: &Arc<Device>, n: u16, node: Node) -> Result<Arc<Self>> {
         let mut bufs = KVVec::with_capacity(n.into(), GFP_KERNEL)?;
         for _ in 0..n {

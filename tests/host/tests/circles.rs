@@ -16,14 +16,13 @@ const KNOWN: &[(&str, &[&str])] = &[("wire", &["desc", "error", "header", "msg"]
 
 /// What stands in `rust/lnd`, from the top down: each names only what comes after it.
 const LND: &[&str] = &[
-    "debugfs", "driver", "ctl", "passive", "connd", "removal", "sched", "exec", "recv", "send",
-    "shell", "networks", "conn", "peer", "ni", "params", "tx", "dev", "display", "storage",
-    "stats", "clock",
+    "debugfs", "ops", "driver", "ctl", "passive", "connd", "removal", "traffic", "networks",
+    "conn", "peer", "ni", "tx", "device", "display", "storage", "stats", "clock",
 ];
 
 /// Who may name `Driver`, and why. Everything else in `rust/lnd` is given what it needs.
 const DRIVER: &[(&[&str], &str)] = &[
-    (&["lnd"], "LNet's operations start and stop it"),
+    (&["lnd", "ops"], "LNet's operations start and stop it"),
     (&["lnd", "driver"], "defines it"),
 ];
 

@@ -2,15 +2,7 @@
 
 //! From LNet to a connection: `lnd_send`, and what follows when a message finds no connection.
 
-use super::{
-    conn::{
-        Network,
-        Ni, //
-    },
-    shell::Kernel,
-    stats::Event,
-    tx::Tx, //
-};
+use super::shell::Kernel;
 use crate::{
     driver::{
         form::Request,
@@ -22,6 +14,14 @@ use crate::{
         shell::Ended, //
     },
     kx::NofsScope,
+    lnd::{
+        conn::{
+            Network,
+            Ni, //
+        },
+        stats::Event,
+        tx::Tx, //
+    },
     lnet::{
         self,
         Message,
@@ -50,8 +50,8 @@ use kernel::{
 ///
 /// # Errors
 ///
-/// ENOMEM without a descriptor, EIO when its memory cannot be mapped or the reply message of a GET
-/// cannot be made, EINVAL for a type that is never sent. The message is as it was.
+/// `ENOMEM` without a descriptor, `EIO` when its memory cannot be mapped or the reply message of a
+/// GET cannot be made, `EINVAL` for a type that is never sent. The message is as it was.
 pub(crate) fn send(
     network: ArcBorrow<'_, Network>,
     m: SendMsg,

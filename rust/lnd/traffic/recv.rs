@@ -4,14 +4,6 @@
 //!
 //! What a message is answered with is decided in [`driver::recv`](crate::driver::recv).
 
-use super::{
-    conn::{
-        Conn,
-        Returned, //
-    },
-    stats::Event,
-    tx::Tx, //
-};
 use crate::{
     driver::{
         recv::{
@@ -23,6 +15,14 @@ use crate::{
         shell::Ended, //
     },
     kx::NofsScope,
+    lnd::{
+        conn::{
+            Conn,
+            Returned, //
+        },
+        stats::Event,
+        tx::Tx, //
+    },
     lnet::{
         self,
         Health,

@@ -6,17 +6,7 @@
 //!
 //! Runs on the scheduler thread that the connection belongs to, and nowhere else.
 
-use super::{
-    conn::{
-        Conn,
-        RxBufs, //
-    },
-    shell::Kernel,
-    stats::{
-        self,
-        Event, //
-    }, //
-};
+use super::shell::Kernel;
 use crate::{
     driver::{
         exec::{
@@ -26,6 +16,17 @@ use crate::{
             Step, //
         },
         recv::writes, //
+    },
+    lnd::{
+        conn::{
+            Conn,
+            RxBufs, //
+        },
+        stats::{
+            self,
+            Event, //
+        },
+        tx, //
     },
     proto::{
         chain::ChainError,
@@ -54,7 +55,7 @@ const BUDGET: usize = 16;
 /// Actions that are taken with one hold of the lock.
 const ACTIONS: usize = 4;
 
-type Tx = KBox<super::tx::Tx>;
+type Tx = KBox<tx::Tx>;
 
 /// Sees to everything that a connection wants.
 pub(crate) fn run(conn: &Arc<Conn>, batch: &mut WcBatch) {

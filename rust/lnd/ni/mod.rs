@@ -2,10 +2,11 @@
 
 //! Network interfaces of LNet (NIs): one NID each.
 
+pub(super) mod params;
+
 use super::{
     clock::now,
-    dev::Dev,
-    params,
+    device::Dev,
     stats::{
         Counted,
         Event,
@@ -93,7 +94,7 @@ impl<C> Ni<C> {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// `ENOMEM`.
     pub(crate) fn new(
         dev: Arc<Dev>,
         resolved: Resolved,
@@ -190,7 +191,7 @@ impl<C> Ni<C> {
     ///
     /// # Errors
     ///
-    /// ENOMEM; ENETDOWN when the device is gone.
+    /// `ENOMEM`; `ENETDOWN` when the device is gone.
     pub(crate) fn tx(&self, nid: Nid) -> Result<KBox<Tx>> {
         self.pool(nid)?.get(&self.dev)
     }
@@ -199,7 +200,7 @@ impl<C> Ni<C> {
     ///
     /// # Errors
     ///
-    /// As of [`Ni::tx`]; ENOMEM also when too many requests are served at a time.
+    /// As of [`Ni::tx`]; `ENOMEM` also when too many requests are served at a time.
     pub(crate) fn tx_to_serve(&self, nid: Nid) -> Result<KBox<Tx>> {
         let tx = self.pool(nid)?.get_to_serve(&self.dev);
         tx.inspect_err(|e| {

@@ -2,22 +2,22 @@
 
 //! What [`driver`](crate::driver) needs done while nothing is locked, with the driver's objects.
 
-use super::{
-    clock::now,
-    conn::{
-        Conn,
-        Network,
-        Peer, //
-    },
-    stats::Event,
-    storage::KernelStorage,
-    tx::Tx, //
-};
 use crate::{
     driver::shell::{
         Ended,
         Request,
         Shell, //
+    },
+    lnd::{
+        clock::now,
+        conn::{
+            Conn,
+            Network,
+            Peer, //
+        },
+        stats::Event,
+        storage::KernelStorage,
+        tx::Tx, //
     },
     lnet::RxHandle,
     proto::{

@@ -6,13 +6,7 @@
 //! connection belongs to one thread for life. So it has one executor: its completions enter the
 //! engine in order, and what LNet is called with for it never nests or overtakes.
 
-use super::{
-    conn::{
-        Conns,
-        Queue, //
-    },
-    exec, //
-};
+use super::exec;
 use crate::{
     driver::{
         placement,
@@ -25,6 +19,10 @@ use crate::{
         Kthread,
         NofsScope,
         ShouldStop, //
+    },
+    lnd::conn::{
+        Conns,
+        Queue, //
     },
     lnet,
     rdma::WcBatch, //
@@ -66,7 +64,7 @@ impl Schedulers {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// `ENOMEM`.
     pub(crate) fn new(conns: Arc<Conns>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -88,7 +86,7 @@ impl Schedulers {
     ///
     /// # Errors
     ///
-    /// ENOMEM, or EINTR when the caller is being killed. Threads made until then stay.
+    /// `ENOMEM`, or `EINTR` when the caller is being killed. Threads made until then stay.
     pub(crate) fn start(&self, cpt: Cpt, more: bool) -> Result {
         let nscheds = lnet::Params::read().nscheds;
         let (limits, clamped) = tunables::schedulers(nscheds, lnet::cpt_weight(cpt));

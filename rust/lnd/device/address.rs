@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Interface addresses that we listen on, and the RDMA devices behind them.
+//! Interface addresses that are listened on.
 
 use super::{
-    stats::{
+    super::stats::{
         Counted,
         Event,
         Live, //
-    }, //
+    },
+    hca::Hca,
+    Devices, //
 };
 use crate::{
-    driver::{
-        tunables,
-        usable::Usability, //
-    },
+    driver::usable::Usability,
     kx::{
         self,
         errno::{
             ENETDOWN,
             EOPNOTSUPP, //
         },
-        Cpt,
         Net, //
     },
     lnet::{
@@ -29,21 +27,13 @@ use crate::{
         Interfaces,
         Params, //
     },
-    proto,
     rdma::{
         CmId,
-        CmQueue,
         Device,
         DeviceId,
         Listener,
-        Lkey,
-        MrPool,
-        Pd,
-        PortState,
-        PortWatch,
         SockAddr, //
     },
-    wire::MAX_FRAGS,
 };
 use kernel::{
     new_mutex,
@@ -60,123 +50,6 @@ use kernel::{
         SpinLock, //
     }, //
 };
-
-/// Says when the device of an [`Hca`] has been let go.
-struct Release(Arc<kx::Event>);
-
-impl Drop for Release {
-    fn drop(&mut self) {
-        self.0.signal();
-    }
-}
-
-/// An RDMA device as an interface address uses it: what connections, descriptors and MRs are made
-/// on, and keep until they are gone.
-pub(crate) struct Hca {
-    /// One per CPT.
-    mrs: KVec<Arc<MrPool>>,
-    pd: Arc<Pd>,
-    caps: proto::DeviceCaps,
-    port: u32,
-    watch: PortWatch,
-    /// The device has reported a fatal error.
-    failed: Atomic<bool>,
-    /// The device is being removed.
-    gone: Atomic<bool>,
-    device: Arc<Device>,
-    /// Dropped last.
-    released: Release,
-}
-
-impl Hca {
-    /// `event` is signalled when the state of the port changes.
-    ///
-    /// # Errors
-    ///
-    /// EOPNOTSUPP for a device without memory management extensions; ENOMEM, and what the provider
-    /// returns.
-    fn new(
-        device: Arc<Device>,
-        port: u32,
-        mrs_per_cpt: u32,
-        event: Arc<kx::Event>,
-    ) -> Result<Arc<Self>> {
-        let caps = device.caps();
-        if !caps.fast_reg {
-            return Err(EOPNOTSUPP.to_error());
-        }
-        let pd = Pd::new(&device)?;
-        let gaps = Params::read().use_fastreg_gaps == 1 && caps.sg_gaps;
-        // What needs more pages than the device can register in one MR fails when it is mapped.
-        let pages = u32::from(MAX_FRAGS).min(caps.max_fast_reg_pages);
-        let mut mrs = KVec::with_capacity(lnet::cpt_count() as usize, GFP_KERNEL)?;
-        for _ in 0..lnet::cpt_count() {
-            let first = tunables::first_mrs(mrs_per_cpt);
-            let pool = MrPool::new(&pd, pages, gaps, first, mrs_per_cpt)?;
-            mrs.push(pool, GFP_KERNEL)?;
-        }
-        let caps = proto::DeviceCaps {
-            max_qp_wr: caps.max_qp_wr,
-            max_cqe: caps.max_cqe,
-            max_send_sge: u16::try_from(caps.max_send_sge).unwrap_or(u16::MAX),
-            max_mr_pages: caps.max_fast_reg_pages,
-        };
-        let hca = Self {
-            mrs,
-            pd,
-            caps,
-            port,
-            watch: PortWatch::new(&device, port, event)?,
-            failed: Atomic::new(false),
-            gone: Atomic::new(false),
-            device,
-            released: Release(kx::Event::new_arc()?),
-        };
-        Ok(Arc::new(hca, GFP_KERNEL)?)
-    }
-
-    /// The device.
-    pub(crate) fn device(&self) -> &Arc<Device> {
-        &self.device
-    }
-
-    /// The protection domain.
-    pub(crate) fn pd(&self) -> &Arc<Pd> {
-        &self.pd
-    }
-
-    /// The key for memory that only this node names.
-    pub(crate) fn lkey(&self) -> Lkey {
-        self.pd.lkey()
-    }
-
-    /// What the device can do.
-    pub(crate) fn caps(&self) -> &proto::DeviceCaps {
-        &self.caps
-    }
-
-    /// The MRs for peers that `cpt` serves.
-    pub(crate) fn mrs(&self, cpt: Cpt) -> Option<&Arc<MrPool>> {
-        self.mrs.get(cpt.0 as usize).or_else(|| self.mrs.first())
-    }
-
-    /// Whether the state of the port has changed since the last call.
-    fn port_changed(&self) -> bool {
-        match self.watch.take() {
-            Some(PortState::Fatal) => {
-                self.failed.store(true, Relaxed);
-                true
-            }
-            Some(PortState::Active | PortState::Down) => true,
-            None => false,
-        }
-    }
-
-    /// Whether the device is being removed: nothing made on it is to be kept.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.gone.load(Relaxed)
-    }
-}
 
 /// An interface address, shared and counted by the NIs that have it.
 #[pin_data]
@@ -206,8 +79,8 @@ impl Dev {
     ///
     /// # Errors
     ///
-    /// Those of the CM, among them ENODEV when the address is not one of an RDMA device and
-    /// EADDRINUSE; EOPNOTSUPP for a device that cannot register memory; ENOMEM.
+    /// Those of the CM, among them `ENODEV` when the address is not one of an RDMA device and
+    /// `EADDRINUSE`; `EOPNOTSUPP` for a device that cannot register memory; `ENOMEM`.
     pub(crate) fn open(
         devices: &Devices,
         net: Net,
@@ -265,7 +138,7 @@ impl Dev {
     ///
     /// # Errors
     ///
-    /// Those of the CM; ENOMEM. Nobody listens then.
+    /// Those of the CM; `ENOMEM`. Nobody listens then.
     pub(crate) fn listen_again(&self, devices: &Devices) -> Result<bool> {
         self.close();
         let id = self.bind(devices)?;
@@ -399,7 +272,7 @@ impl Dev {
     ///
     /// # Errors
     ///
-    /// ENETDOWN when it is gone.
+    /// `ENETDOWN` when it is gone.
     pub(crate) fn hca(&self) -> Result<Arc<Hca>> {
         self.hca.lock().clone().ok_or(ENETDOWN.to_error())
     }
@@ -418,112 +291,5 @@ impl Dev {
     pub(crate) fn close(&self) {
         let listener = self.listener.lock().take();
         drop(listener);
-    }
-}
-
-/// RDMA devices that are there, and the addresses that are listened on.
-///
-/// Lock order: addresses, then devices that are there.
-#[pin_data]
-pub(crate) struct Devices {
-    /// Where the events of all CM ids go.
-    cm: Arc<CmQueue>,
-    /// Signalled when the state of a port changes.
-    event: Arc<kx::Event>,
-    /// Devices that are there: nothing attaches to others.
-    #[pin]
-    present: Mutex<KVec<DeviceId>>,
-    #[pin]
-    addresses: Mutex<KVec<Arc<Dev>>>,
-    tags: Atomic<u64>,
-}
-
-impl Devices {
-    /// None yet. CM events go to `cm`; `event` is signalled when the state of a port changes.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn new(cm: Arc<CmQueue>, event: Arc<kx::Event>) -> Result<Arc<Self>> {
-        Arc::pin_init(
-            pin_init!(Self {
-                cm,
-                event,
-                present <- new_mutex!(KVec::new(), "ko2iblnd::Devices::present"),
-                addresses <- new_mutex!(KVec::new(), "ko2iblnd::Devices::addresses"),
-                tags: Atomic::new(1),
-            }),
-            GFP_KERNEL,
-        )
-    }
-
-    /// Where the events of all CM ids go.
-    pub(crate) fn cm(&self) -> &Arc<CmQueue> {
-        &self.cm
-    }
-
-    /// A tag for a CM id, used once.
-    pub(crate) fn next_tag(&self) -> u64 {
-        self.tags.fetch_add(1, Relaxed)
-    }
-
-    /// A device is there.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`: nothing will attach to it.
-    pub(crate) fn add(&self, id: DeviceId) -> Result {
-        Ok(self.present.lock().push(id, GFP_KERNEL)?)
-    }
-
-    /// A device is being removed. From here on nothing attaches to it.
-    pub(crate) fn remove(&self, id: DeviceId) {
-        self.present.lock().retain(|other| *other != id);
-    }
-
-    /// The address that `iface` has, which is listened on from here on; and whether it is new.
-    ///
-    /// # Errors
-    ///
-    /// As of [`Dev::open`].
-    pub(crate) fn open(&self, net: Net, iface: &Interface, mrs: u32) -> Result<(Arc<Dev>, bool)> {
-        let addr = iface.ipv4().ok_or(EINVAL)?;
-        let mut addresses = self.addresses.lock();
-        if let Some(dev) = addresses.iter().find(|dev| dev.is(net, addr)) {
-            return Ok((dev.clone(), false));
-        }
-        addresses.reserve(1, GFP_KERNEL)?;
-        let dev = Dev::open(self, net, iface, mrs)?;
-        addresses.push(dev.clone(), GFP_KERNEL)?;
-        Ok((dev, true))
-    }
-
-    /// Stops listening on addresses that are not `used`.
-    pub(crate) fn close_unused(&self, used: impl Fn(&Arc<Dev>) -> bool) {
-        self.addresses.lock().retain(|dev| {
-            let keep = used(dev);
-            if !keep {
-                dev.close();
-            }
-            keep
-        });
-    }
-
-    /// Some address that is on the device `id`.
-    pub(crate) fn address_on(&self, id: DeviceId) -> Option<Arc<Dev>> {
-        let addresses = self.addresses.lock();
-        addresses.iter().find(|dev| dev.is_on(id)).cloned()
-    }
-
-    /// The address whose listener has `tag`.
-    pub(crate) fn address_by_tag(&self, tag: u64) -> Option<Arc<Dev>> {
-        let addresses = self.addresses.lock();
-        addresses.iter().find(|dev| dev.tag() == tag).cloned()
-    }
-
-    /// Whether the state of a port has changed since the last call.
-    pub(crate) fn ports_changed(&self) -> bool {
-        let addresses = self.addresses.lock();
-        addresses.iter().filter(|dev| dev.port_changed()).count() > 0
     }
 }
