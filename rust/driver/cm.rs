@@ -2,19 +2,25 @@
 
 //! What an event of the connection manager leads to.
 
-use crate::proto::{
-    conn::Conn,
-    errno,
-    peer::AttemptEvent,
-    Cause,
-    Instant,
-    Storage, //
+use crate::{
+    proto::{
+        conn::Conn,
+        errno,
+        peer::AttemptEvent,
+        Cause,
+        Instant,
+        Storage, //
+    },
+    wire::{
+        Message,
+        ParseError, //
+    },
 };
 
 /// An event of the CM about an id that exists. Numbers are the CM's: negative errnos, but for
-/// rejections.
+/// rejections. `D` is private data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CmEvent<'a> {
+pub enum CmEvent<D> {
     /// The address was resolved; the id is bound to a device.
     AddrResolved,
     /// It was not.
@@ -32,12 +38,12 @@ pub enum CmEvent<'a> {
         /// The CM's reason.
         reason: i32,
         /// Private data of the reject.
-        private: &'a [u8],
+        private: D,
     },
     /// The connection is there.
     Established {
         /// Private data of the answer, on the active side.
-        private: &'a [u8],
+        private: D,
     },
     /// The peer disconnected, or the connection was lost.
     Disconnected,
@@ -51,25 +57,34 @@ pub enum CmEvent<'a> {
 
 /// An input of a connection's engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnInput {
+pub enum ConnInput<'a> {
     /// The passive side is established.
     Established,
+    /// The active side is: the CONNACK.
+    Opened(Result<Message<'a>, ParseError>),
     /// An orderly end, for which nobody is blamed.
     Disconnected,
     /// It was not established.
     Failed(Cause),
     /// It is to be closed.
     Close(Cause),
+    /// Its queue pair is in the error state.
+    QpError,
+    /// Its queue pair is gone.
+    QpDestroyed,
 }
 
-impl ConnInput {
+impl ConnInput<'_> {
     /// Feeds the engine.
     pub fn feed<S: Storage, T>(self, engine: &mut Conn<S, T>, now: Instant) {
         match self {
             Self::Established => engine.handle_established(now, None),
+            Self::Opened(ack) => engine.handle_established(now, Some(ack)),
             Self::Disconnected => engine.handle_disconnected(now),
             Self::Failed(cause) => engine.handle_conn_failed(now, cause),
             Self::Close(cause) => engine.close(now, cause),
+            Self::QpError => engine.handle_qp_error_state(now),
+            Self::QpDestroyed => engine.handle_qp_destroyed(now),
         }
     }
 
@@ -78,7 +93,12 @@ impl ConnInput {
     pub const fn is_for_unknown(self) -> bool {
         match self {
             Self::Close(_) => true,
-            Self::Established | Self::Disconnected | Self::Failed(_) => false,
+            Self::Established
+            | Self::Opened(_)
+            | Self::Disconnected
+            | Self::Failed(_)
+            | Self::QpError
+            | Self::QpDestroyed => false,
         }
     }
 
@@ -86,7 +106,12 @@ impl ConnInput {
     pub const fn ends_pending(self) -> bool {
         match self {
             Self::Established => true,
-            Self::Disconnected | Self::Failed(_) | Self::Close(_) => false,
+            Self::Opened(_)
+            | Self::Disconnected
+            | Self::Failed(_)
+            | Self::Close(_)
+            | Self::QpError
+            | Self::QpDestroyed => false,
         }
     }
 }
@@ -113,14 +138,14 @@ pub enum Active<'a> {
     /// peer.
     Report {
         /// To the connection.
-        conn: Option<ConnInput>,
+        conn: Option<ConnInput<'a>>,
         /// To the peer.
         attempt: Option<AttemptEvent<'a>>,
     },
 }
 
 /// What an event of an attempt of ours, or of the connection that it has become, leads to.
-pub const fn active(event: CmEvent<'_>) -> Active<'_> {
+pub const fn active(event: CmEvent<&[u8]>) -> Active<'_> {
     const TIMED_OUT: i32 = errno::ETIMEDOUT.wrapping_neg();
     let (conn, attempt) = match event {
         CmEvent::AddrResolved => return Active::ResolveRoute,
@@ -155,7 +180,7 @@ pub const fn active(event: CmEvent<'_>) -> Active<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passive {
     /// The connection is told.
-    Conn(ConnInput),
+    Conn(ConnInput<'static>),
     /// Nothing.
     Nothing,
     /// Nothing; this event cannot come.
@@ -163,7 +188,7 @@ pub enum Passive {
 }
 
 /// What an event of an accepted connection leads to.
-pub const fn passive(event: CmEvent<'_>) -> Passive {
+pub const fn passive(event: CmEvent<&[u8]>) -> Passive {
     let input = match event {
         CmEvent::Established { .. } => ConnInput::Established,
         // As on the active side.
@@ -192,7 +217,7 @@ pub enum Listener {
 }
 
 /// What an event of a listener, or of an id that is gone, leads to.
-pub const fn listener(event: CmEvent<'_>) -> Listener {
+pub const fn listener(event: CmEvent<&[u8]>) -> Listener {
     match event {
         CmEvent::AddrChange => Listener::Moved,
         CmEvent::DeviceRemoval => Listener::Removed,
@@ -209,7 +234,49 @@ pub const fn listener(event: CmEvent<'_>) -> Listener {
     }
 }
 
-impl CmEvent<'_> {
+impl<D: AsRef<[u8]>> CmEvent<D> {
+    /// Its private data.
+    pub fn private(&self) -> &[u8] {
+        match self.borrowed() {
+            CmEvent::Rejected { private, .. } | CmEvent::Established { private } => private,
+            CmEvent::AddrResolved
+            | CmEvent::AddrError(_)
+            | CmEvent::RouteResolved
+            | CmEvent::RouteError(_)
+            | CmEvent::ConnectError(_)
+            | CmEvent::Unreachable(_)
+            | CmEvent::Disconnected
+            | CmEvent::DeviceRemoval
+            | CmEvent::AddrChange
+            | CmEvent::TimewaitExit => &[],
+        }
+    }
+
+    /// The same with borrowed private data.
+    pub fn borrowed(&self) -> CmEvent<&[u8]> {
+        match self {
+            Self::AddrResolved => CmEvent::AddrResolved,
+            Self::AddrError(e) => CmEvent::AddrError(*e),
+            Self::RouteResolved => CmEvent::RouteResolved,
+            Self::RouteError(e) => CmEvent::RouteError(*e),
+            Self::ConnectError(e) => CmEvent::ConnectError(*e),
+            Self::Unreachable(e) => CmEvent::Unreachable(*e),
+            Self::Rejected { reason, private } => CmEvent::Rejected {
+                reason: *reason,
+                private: private.as_ref(),
+            },
+            Self::Established { private } => CmEvent::Established {
+                private: private.as_ref(),
+            },
+            Self::Disconnected => CmEvent::Disconnected,
+            Self::DeviceRemoval => CmEvent::DeviceRemoval,
+            Self::AddrChange => CmEvent::AddrChange,
+            Self::TimewaitExit => CmEvent::TimewaitExit,
+        }
+    }
+}
+
+impl CmEvent<&[u8]> {
     /// What went wrong, for the log: a text, and the CM's number. `None` when nothing did.
     pub const fn failure(&self) -> Option<(&'static str, i32)> {
         match *self {

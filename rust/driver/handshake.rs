@@ -19,9 +19,11 @@ use crate::{
         Header,
         Identity,
         Nid,
+        Reject,
         Stamp,
         Version,
-        CONN_MSG_SIZE, //
+        CONN_MSG_SIZE,
+        REJECT_SIZE, //
     },
 };
 
@@ -121,6 +123,17 @@ pub fn connack(
         dst_stamp: ident.peer_stamp,
     };
     message(&hdr, &BodyOut::ConnAck(limits.params()), encoding)
+}
+
+/// The private data of a reject.
+///
+/// # Errors
+///
+/// None that these inputs can cause.
+pub fn reject(reject: &Reject, endian: Endian) -> Result<[u8; REJECT_SIZE], EmitError> {
+    let mut msg = [0; REJECT_SIZE];
+    reject.emit(endian, &mut msg)?;
+    Ok(msg)
 }
 
 fn message(

@@ -19,6 +19,8 @@
 //! - [`usable`]: whether LNet should avoid an NI.
 //! - [`admission`]: which connection requests and served requests there is room for.
 //! - [`cm`]: what an event of the connection manager leads to.
+//! - [`connect`]: connection work: attempts, connection requests, the end of a connection.
+//! - [`sweep`]: deadlines.
 //! - [`handshake`]: what a connection request and its answers say.
 //! - [`placement`]: which completion vector and which thread a connection gets.
 
@@ -34,6 +36,7 @@
 
 pub mod admission;
 pub mod cm;
+pub mod connect;
 pub mod exec;
 pub mod form;
 pub mod handshake;
@@ -41,5 +44,6 @@ pub mod placement;
 pub mod recv;
 pub mod send;
 pub mod shell;
+pub mod sweep;
 pub mod tunables;
 pub mod usable;

@@ -119,7 +119,7 @@ pub trait Shell {
     /// A peer of an NI.
     type Peer: Clone;
     /// A connection.
-    type Conn;
+    type Conn: Clone;
 
     // Peers.
 

@@ -3,10 +3,19 @@
 //! The shell around [`driver`](crate::driver) and the engines of [`proto`](crate::proto): threads,
 //! locks, memory, and calls of LNet, the verbs and the connection manager.
 //!
-//! What a message, a completion, an action, a connection request or an event of the CM leads to is
-//! decided in `driver`, by way of the traits that [`conn`] and [`traffic`] implement. Decided here
-//! is still the order in which [`connd`] and [`passive`] make and take down connections, which the
-//! simulator has a second time (`tests/host/src/sim/cm.rs`).
+//! What a message, a completion, an action, a connection request, an event of the CM or a deadline
+//! leads to, and in which order, is decided in `crate::driver`, by way of the traits that [`conn`],
+//! [`traffic`] and [`connd`] implement. What is decided here concerns the kernel, not the
+//! protocol:
+//!
+//! - in which turn threads see to what they have ([`traffic::sched`], [`connd`]), and that
+//!   deadlines are looked at once a second;
+//! - that a connection for which the device has no room (`ENOMEM`) is lowered, step by step as
+//!   `proto::Limits` has the steps ([`conn`]);
+//! - the interface, the device and the port of an NI, and what becomes of NIs when one of those
+//!   goes, comes or moves ([`ops`], [`device`], [`removal`]);
+//! - pools of descriptors and memory regions, and how memory is registered ([`tx`], [`device`]);
+//! - the text of log lines and the names of counters ([`stats`]).
 //!
 //! What runs where:
 //!
@@ -25,7 +34,7 @@
 //! given the parts that it needs.
 //!
 //! - [`debugfs`], [`ops`], [`driver`], [`ctl`]: for LNet and for who looks on;
-//! - [`passive`], [`connd`], [`removal`]: what sleeps;
+//! - [`connd`], [`removal`]: what sleeps;
 //! - [`traffic`]: messages;
 //! - [`networks`], [`conn`], [`peer`], [`ni`]: what there is. An NI and a peer do not know what a
 //!   connection is, and take its type as a parameter;
@@ -50,7 +59,6 @@ mod driver;
 mod networks;
 mod ni;
 mod ops;
-mod passive;
 mod peer;
 mod removal;
 mod stats;

@@ -103,7 +103,7 @@ impl Removal {
     }
 
     /// Handles an event of a listener, or of an id that is gone. In connd.
-    pub(crate) fn listener_event(&self, tag: u64, event: CmEvent<'_>) {
+    pub(crate) fn listener_event(&self, tag: u64, event: CmEvent<&[u8]>) {
         let what = cm::listener(event);
         if what == cm::Listener::Moved {
             return self.follow_address(tag);

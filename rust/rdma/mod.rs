@@ -39,6 +39,7 @@ pub(crate) use cm::{
     CmQueue,
     ConnParam,
     Listener,
+    PrivateData,
     Room,
     SockAddr, //
 };

@@ -34,6 +34,7 @@ pub(crate) use id::{
 };
 pub(crate) use param::{
     ConnParam,
+    PrivateData,
     SockAddr, //
 };
 pub(super) use slot::IdRef;

@@ -131,6 +131,12 @@ impl PrivateData {
     }
 }
 
+impl AsRef<[u8]> for PrivateData {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
 impl Deref for PrivateData {
     type Target = [u8];
 

@@ -16,8 +16,8 @@ const KNOWN: &[(&str, &[&str])] = &[("wire", &["desc", "error", "header", "msg"]
 
 /// What stands in `rust/lnd`, from the top down: each names only what comes after it.
 const LND: &[&str] = &[
-    "debugfs", "ops", "driver", "ctl", "passive", "connd", "removal", "traffic", "networks",
-    "conn", "peer", "ni", "tx", "device", "display", "storage", "stats", "clock",
+    "debugfs", "ops", "driver", "ctl", "connd", "removal", "traffic", "networks", "conn", "peer",
+    "ni", "tx", "device", "display", "storage", "stats", "clock",
 ];
 
 /// Who may name `Driver`, and why. Everything else in `rust/lnd` is given what it needs.

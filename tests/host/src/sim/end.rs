@@ -139,14 +139,17 @@ impl End {
         either!(self, conn => conn.handle_disconnected(now));
     }
 
-    /// The CM has something for the connection.
-    pub(super) fn handle_cm(&mut self, now: Instant, input: ConnInput) {
+    /// Connection work has something for the connection.
+    pub(super) fn handle_cm(&mut self, now: Instant, input: ConnInput<'_>) {
         match (self, input) {
             (Self::Ours(conn), _) => input.feed(conn, now),
             (Self::C(conn), ConnInput::Established) => conn.handle_established(now, None),
+            (Self::C(conn), ConnInput::Opened(ack)) => conn.handle_established(now, Some(ack)),
             (Self::C(conn), ConnInput::Disconnected) => conn.handle_disconnected(now),
             (Self::C(conn), ConnInput::Failed(cause)) => conn.handle_conn_failed(now, cause),
             (Self::C(conn), ConnInput::Close(cause)) => conn.close(now, cause),
+            (Self::C(conn), ConnInput::QpError) => conn.handle_qp_error_state(now),
+            (Self::C(conn), ConnInput::QpDestroyed) => conn.handle_qp_destroyed(now),
         }
     }
 

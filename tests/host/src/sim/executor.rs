@@ -8,7 +8,7 @@ use super::lnet::{id_of, Mem, Tx};
 use super::node::{Ep, PostFaults};
 use super::phases::CALM_FRAGS;
 use super::receive::source;
-use super::world::{CmEvent, EpId, Ev, World};
+use super::world::{EpId, Ev, World};
 use crate::driver::exec::{act, Step};
 use crate::driver::recv::writes;
 use crate::driver::shell::Shell as _;
@@ -251,28 +251,6 @@ impl World {
         self.at(delay, Ev::Connect);
     }
 
-    pub(super) fn disconnected(&mut self, id: EpId) {
-        let now = self.instant();
-        let peer = self.eps[id].peer;
-        if self.cfg.peers {
-            self.bye(id);
-        } else if self.connected() {
-            let delay = self.jitter(self.cfg.latency);
-            self.at(delay, Ev::Cm(peer, CmEvent::Disconnected));
-        }
-        let ep = &mut self.eps[id];
-        ep.qp.fail_all();
-        ep.conn.handle_qp_error_state(now);
-        self.drive(id);
-    }
-
-    pub(super) fn destroyed(&mut self, id: EpId) {
-        let now = self.instant();
-        self.eps[id].qp.destroy();
-        self.eps[id].conn.handle_qp_destroyed(now);
-        self.drive(id);
-    }
-
     pub(super) fn timer(&mut self, id: EpId) {
         let now = self.instant();
         let frozen = self.nodes[self.eps[id].node].frozen_until;
@@ -305,9 +283,6 @@ impl World {
         ep.gone = true;
         for slot in std::mem::take(&mut ep.slots) {
             self.nodes[ep.node].memory.free(slot);
-        }
-        if self.cfg.peers {
-            self.conn_gone(id);
         }
     }
 }

@@ -15,7 +15,8 @@
 //!   violation of the protocol by the other;
 //! - the device never touches memory that LNet has back, and sees no request it has to refuse
 //!   (see [`hca`]);
-//! - in the end nothing is left: memory, keys, buffers, operations.
+//! - a connection request is answered once, and a queue pair is destroyed before its id;
+//! - in the end nothing is left: memory, keys, buffers, operations, ids of the CM.
 //!
 //! There are two to five nodes, with tunables of their own; some speak version 1 only, some have
 //! the other byte order. On some, the C driver is at the ends of connections: a model of it that
@@ -28,6 +29,7 @@
 mod cdriver;
 mod cm;
 mod config;
+mod connd;
 mod device;
 mod end;
 mod executor;
@@ -37,6 +39,7 @@ mod hca;
 mod lnet;
 mod node;
 mod options;
+mod peers;
 mod phases;
 mod receive;
 mod report;

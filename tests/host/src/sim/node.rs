@@ -5,17 +5,17 @@
 use std::collections::VecDeque;
 
 use super::cdriver;
-use super::cm::CmId;
+use super::cm::{Tag, NO_TAG};
 use super::end::End;
 use super::hca::{base, Cqe, CqeKind, Memory, Qp, Region, SqOp, SqWr};
 use super::lnet::{Mem, Tx};
 use super::Heap;
 use crate::driver::exec::{received, Completion, Step};
-use crate::driver::shell::{drive, Queue};
+use crate::driver::shell::{drive, Queue, Request};
 use crate::prng::Prng;
 use crate::proto::chain::SrcFrag;
 use crate::proto::conn::{Action, Conn, Post, PostError, WcStatus};
-use crate::proto::{Instant, Limits, OpId, WrId};
+use crate::proto::{ConnId, Instant, Limits, OpId, WrId};
 use crate::wire::{Message, MSG_SIZE};
 
 /// Bytes of a message buffer of the send side: our engine's descriptors have one fragment.
@@ -53,15 +53,17 @@ pub(super) struct Ep {
     /// A post call has failed.
     pub(super) post_failed: bool,
     pub(super) gone: bool,
-    /// Its node does not say that it is gone.
-    pub(super) silent: bool,
     /// Commands of LNet that are still to come.
     pub(super) lnet_pending: u32,
     /// Lines that the driver would have logged about it.
     pub(super) lines: u32,
     pub(super) connack: Vec<u8>,
-    /// Its exchange of the CM.
-    pub(super) cm: Option<CmId>,
+    /// Its id of the CM.
+    pub(super) tag: Tag,
+    /// The name that it gets for its peer.
+    pub(super) name: ConnId,
+    /// What it asks its worker for.
+    pub(super) requests: [bool; Request::ALL.len()],
     /// Its peer knows it by name.
     pub(super) named: bool,
     /// The driver has noted that it has closed.
@@ -134,11 +136,12 @@ impl Ep {
             cut: false,
             post_failed: false,
             gone: false,
-            silent: false,
             lnet_pending: 0,
             lines: 0,
             connack: Vec::new(),
-            cm: None,
+            tag: NO_TAG,
+            name: ConnId(0),
+            requests: Default::default(),
             named: false,
             ended: false,
             peer_box: 0,

@@ -2,10 +2,11 @@
 
 //! The phases of a run, and what must hold in them.
 
-use super::cm::PeerBox;
+use super::connd::Worker;
 use super::lnet::Kind;
 use super::node::Ep;
 use super::options::Options;
+use super::peers::PeerBox;
 use super::report::Report;
 use super::world::{Ev, World};
 use crate::proto::Cause;
@@ -44,14 +45,13 @@ impl World {
             && self.msgs.iter().all(|m| m.done.is_some())
             && self.eps.iter().all(still)
             && self.peers.iter().all(calm)
+            && self.workers.iter().all(Worker::is_idle)
     }
 
     /// Things break.
     pub(super) fn safety(&mut self) {
-        if self.cfg.peers {
-            for node in 0..self.nodes.len() {
-                self.make_peers(node);
-            }
+        for node in 0..self.nodes.len() {
+            self.make_peers(node);
         }
         self.at(1, Ev::Connect);
         for node in 0..self.nodes.len() {
@@ -86,6 +86,7 @@ impl World {
                 self.eps[id].conn.look()
             );
         }
+        self.check_pending();
         self.close_half_open();
         self.at(1, Ev::Connect);
         self.at(2, Ev::Connect);
@@ -102,6 +103,16 @@ impl World {
         }
         self.check_credits();
         self.check_keepalives();
+    }
+
+    /// Everything has settled: no accepted connection waits to be established.
+    fn check_pending(&self) {
+        let of_peers = self.peers.iter().map(|it| u64::from(it.pending.get()));
+        assert_eq!(self.pending.get(), of_peers.sum::<u64>());
+        let waiting = |it: &PeerBox| u64::from(it.peer.snapshot().accepting);
+        let waiting = self.peers.iter().map(waiting).sum::<u64>();
+        let pending = self.pending.get();
+        assert!(pending <= waiting, "{pending} are counted, {waiting} wait");
     }
 
     /// The other side may have died unnoticed: only the next message would tell.
@@ -228,7 +239,7 @@ impl World {
         let now = self.instant();
         for at in 0..self.peers.len() {
             self.peers[at].peer.delete(Cause::Deleted);
-            self.drive_peer(at);
+            self.kick(at);
         }
         for id in 0..self.eps.len() {
             self.eps[id].conn.close(now, Cause::Deleted);
@@ -247,6 +258,14 @@ impl World {
                 it.peer.snapshot()
             );
         }
+        let open = self.ids.iter().filter(|id| id.link.is_some()).count();
+        let left = (open, self.pending.get(), self.reserved.get());
+        assert_eq!(
+            left,
+            (0, 0, 0),
+            "ids, pending connections, numbers are left"
+        );
+        assert!(self.workers.iter().all(Worker::is_idle), "work is left");
         for node in &self.nodes {
             assert_eq!(node.memory.regions(), 0, "memory is left");
             assert!(node.memory.mrs.is_empty(), "keys are left");

@@ -3,8 +3,9 @@
 //! What the loop of [`driver`](crate::driver) needs done, with the simulator's world.
 
 use super::lnet::Tx;
-use super::world::{CmEvent, EpId, Ev, World};
+use super::world::{EpId, Ev, World};
 use super::Heap;
+use crate::driver::connect::Work;
 use crate::driver::send::Sending;
 use crate::driver::shell::{Ended, Request, Shell};
 use crate::proto::conn::Delivery;
@@ -17,7 +18,7 @@ impl Shell for World {
     type Tx = Tx;
     /// A node.
     type Ni = usize;
-    /// Number of a [`PeerBox`](super::cm::PeerBox).
+    /// Number of a [`PeerBox`](super::peers::PeerBox).
     type Peer = usize;
     type Conn = EpId;
 
@@ -44,14 +45,14 @@ impl Shell for World {
     ) -> (PeerSubmit<Tx>, Option<EpId>) {
         let placed = self.peer(peer, f);
         let conn = match &placed {
-            PeerSubmit::Use { conn, .. } => Some(conn.0 as EpId),
+            PeerSubmit::Use { conn, .. } => self.peers[*peer].conns.get(conn).copied(),
             PeerSubmit::Queued | PeerSubmit::Refused(_) => None,
         };
-        (placed, conn.filter(|&id| !self.eps[id].gone))
+        (placed, conn)
     }
 
     fn kick_peer(&mut self, peer: &usize) {
-        self.drive_peer(*peer);
+        self.kick(*peer);
     }
 
     fn peer_of(&self, conn: &EpId) -> usize {
@@ -59,7 +60,7 @@ impl Shell for World {
     }
 
     fn name_of(&self, conn: &EpId) -> Option<ConnId> {
-        self.eps[*conn].named.then_some(ConnId(*conn as u32))
+        self.eps[*conn].named.then_some(self.eps[*conn].name)
     }
 
     fn submit(&mut self, conn: &EpId, tx: Tx) -> Result<(), Refused<Tx>> {
@@ -74,26 +75,10 @@ impl Shell for World {
     }
 
     fn request(&mut self, conn: &EpId, request: Request) {
-        let id = *conn;
-        let slow = 3 * self.cfg.action_delay;
-        match request {
-            Request::NotifyEstablished => {
-                let delay = self.jitter(self.cfg.latency);
-                self.at(delay, Ev::Cm(id, CmEvent::Established));
-            }
-            Request::Disconnect => {
-                let delay = self.jitter(slow);
-                self.at(delay, Ev::Disconnected(id));
-            }
-            Request::DestroyQp => {
-                let delay = self.jitter(slow);
-                self.at(delay, Ev::Destroyed(id));
-            }
-            Request::TakeDown => {
-                self.eps[id].drained = true;
-                self.eps[id].qp.destroy();
-            }
-        }
+        let ep = &mut self.eps[*conn];
+        ep.requests[request as usize] = true;
+        let (node, other) = (ep.node, ep.other);
+        self.push_work(node, other, Work::Conn(*conn));
     }
 
     fn note_established(&mut self, conn: &EpId) {

@@ -2,17 +2,21 @@
 
 //! Nodes, time, and connections that come out of nothing.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::rc::Rc;
 
 use super::cdriver::{CConn, Setup};
-use super::cm::{padded, CmId, CmMsg, Exchange, PeerBox};
+use super::cm::{padded, CmId, CmMsg, Exchange, Id, Tag};
 use super::config::Config;
+use super::connd::Worker;
 use super::end::End;
 use super::hca::{Memory, Packet, QpState};
 use super::lnet::{Given, Msg, Tx};
 use super::node::Ep;
 use super::options::Options;
+use super::peers::PeerBox;
 use super::report::Report;
 use super::Heap;
 use crate::driver::handshake::connack;
@@ -52,9 +56,6 @@ pub(super) enum Ev {
     Run(EpId),
     Timer(EpId),
     Cm(EpId, CmEvent),
-    /// The worker has disconnected; the QP is in the error state.
-    Disconnected(EpId),
-    Destroyed(EpId),
     /// LNet says what becomes of a message.
     Lnet(EpId, RxId, LnetHdr, Delivery),
     /// Our engine gets the answer.
@@ -67,11 +68,11 @@ pub(super) enum Ev {
     Connect,
     Fault,
     Drive(EpId),
-    PeerRun(usize),
+    /// The next step of connection work.
+    Work(usize),
     PeerTimer(usize),
     /// Address or route is resolved.
-    Resolved(CmId, bool),
-    Released(CmId),
+    Resolved(Tag, bool),
     CmMsg(usize, CmId, CmMsg),
     CmRepeat(usize, CmId, CmMsg, u8),
 }
@@ -125,6 +126,16 @@ pub(super) struct World {
     pub(super) nodes: Vec<Node>,
     pub(super) peers: Vec<PeerBox>,
     pub(super) exchanges: Vec<Exchange>,
+    /// Ids of the CM, by tag.
+    pub(super) ids: Vec<Id>,
+    /// Threads for connection work: of a node, for another.
+    pub(super) workers: Vec<Worker>,
+    /// The last name of a connection.
+    pub(super) names: u32,
+    /// Names that are set aside.
+    pub(super) reserved: Rc<Cell<u64>>,
+    /// Connections that were accepted and are not established.
+    pub(super) pending: Rc<Cell<u64>>,
     pub(super) eps: Vec<Ep>,
     pub(super) msgs: Vec<Msg>,
     pub(super) faults: bool,
@@ -173,6 +184,11 @@ impl World {
             nodes: (0..count).map(node).collect(),
             peers: Vec::new(),
             exchanges: Vec::new(),
+            ids: Vec::new(),
+            workers: (0..count * count).map(|_| Worker::default()).collect(),
+            names: 0,
+            reserved: Rc::default(),
+            pending: Rc::default(),
             eps: Vec::new(),
             msgs: Vec::new(),
             faults: true,
@@ -265,8 +281,13 @@ impl World {
             }
         }
         let stamp = self.nodes[active].stamp;
-        self.make_ep((active, passive), p, Role::Active, la, Stamp::UNKNOWN);
-        self.make_ep((passive, active), a, Role::Passive, lp, stamp);
+        let ident = self.ident(active, passive, Stamp::UNKNOWN);
+        self.make_ep((active, passive), p, Role::Active, la, ident);
+        let ident = self.ident(passive, active, stamp);
+        self.make_ep((passive, active), a, Role::Passive, lp, ident);
+        for (id, node, other) in [(a, active, passive), (p, passive, active)] {
+            self.eps[id].peer_box = self.nodes[node].peers[other];
+        }
         self.report.conns += 1;
         self.eps[a].connack = self.connack(p);
         self.eps[p].qp.state = QpState::Rts;
@@ -281,20 +302,23 @@ impl World {
         self.drive(p);
     }
 
+    fn ident(&self, node: usize, other: usize, peer_stamp: Stamp) -> Identity {
+        Identity {
+            peer: self.nodes[other].nid,
+            peer_stamp,
+            local: self.nodes[node].nid,
+            local_stamp: self.nodes[node].stamp,
+        }
+    }
+
     pub(super) fn make_ep(
         &mut self,
         (node, other): (usize, usize),
         peer: EpId,
         role: Role,
         limits: Limits,
-        peer_stamp: Stamp,
+        ident: Identity,
     ) -> EpId {
-        let ident = Identity {
-            peer: self.nodes[other].nid,
-            peer_stamp,
-            local: self.nodes[node].nid,
-            local_stamp: self.nodes[node].stamp,
-        };
         let (tunables, now) = (self.cfg.tunables(node), self.instant());
         let it = &self.cfg.nodes[node];
         let conn = match it.reference {
@@ -322,7 +346,7 @@ impl World {
         self.eps.len() - 1
     }
 
-    pub(super) fn connack(&self, passive: EpId) -> Vec<u8> {
+    fn connack(&self, passive: EpId) -> Vec<u8> {
         let ep = &self.eps[passive];
         let encoding = self.cfg.nodes[ep.node].encoding();
         let bytes = connack(ep.conn.identity(), ep.conn.limits(), encoding).expect("CONNACK");
@@ -375,8 +399,6 @@ impl World {
             Ev::Run(id) => self.run_action(id),
             Ev::Timer(id) => self.timer(id),
             Ev::Cm(id, event) => self.cm(id, event),
-            Ev::Disconnected(id) => self.disconnected(id),
-            Ev::Destroyed(id) => self.destroyed(id),
             Ev::Lnet(id, rx, hdr, kind) => self.lnet(id, rx, hdr, kind),
             Ev::Answer(id, rx, answer) => self.answer(id, rx, *answer),
             Ev::After(id, rx, after) => self.after(id, rx, *after),
@@ -385,10 +407,9 @@ impl World {
             Ev::Connect => self.connect(),
             Ev::Fault => self.fault(),
             Ev::Drive(id) => self.drive(id),
-            Ev::PeerRun(at) => self.peer_run(at),
+            Ev::Work(at) => self.work(at),
             Ev::PeerTimer(at) => self.peer_timer(at),
-            Ev::Resolved(cm, route) => self.resolved(cm, route),
-            Ev::Released(cm) => self.released(cm),
+            Ev::Resolved(tag, route) => self.resolved(tag, route),
             Ev::CmMsg(to, cm, msg) => self.cm_msg(to, cm, msg),
             Ev::CmRepeat(to, cm, msg, tries) => self.repeat(to, cm, msg, tries),
         }

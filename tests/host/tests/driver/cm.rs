@@ -7,10 +7,11 @@ use ko2iblnd_host::driver::cm::{
 };
 use ko2iblnd_host::proto::peer::AttemptEvent;
 use ko2iblnd_host::proto::Cause;
+use ko2iblnd_host::wire::Message;
 
 const PRIVATE: &[u8] = &[1, 2, 3];
 
-const EVENTS: [CmEvent<'_>; 12] = [
+const EVENTS: [CmEvent<&[u8]>; 12] = [
     CmEvent::AddrResolved,
     CmEvent::AddrError(-19),
     CmEvent::RouteResolved,
@@ -28,7 +29,7 @@ const EVENTS: [CmEvent<'_>; 12] = [
     CmEvent::TimewaitExit,
 ];
 
-fn report(conn: Option<ConnInput>, attempt: Option<AttemptEvent<'_>>) -> Active<'_> {
+fn report<'a>(conn: Option<ConnInput<'a>>, attempt: Option<AttemptEvent<'a>>) -> Active<'a> {
     Active::Report { conn, attempt }
 }
 
@@ -105,12 +106,32 @@ fn only_what_must_be_closed_is_told_without_being_known() {
     let close = ConnInput::Close(Cause::DeviceGone);
     let failed = ConnInput::Failed(Cause::Rejected);
     assert!(close.is_for_unknown());
-    for input in [ConnInput::Established, ConnInput::Disconnected, failed] {
+    let opened = ConnInput::Opened(Message::parse(PRIVATE));
+    let others = [
+        ConnInput::Disconnected,
+        ConnInput::QpError,
+        ConnInput::QpDestroyed,
+        opened,
+        failed,
+    ];
+    for input in others.into_iter().chain([ConnInput::Established]) {
         assert!(!input.is_for_unknown(), "{input:?}");
     }
     assert!(ConnInput::Established.ends_pending());
-    for input in [close, ConnInput::Disconnected, failed] {
+    for input in others.into_iter().chain([close]) {
         assert!(!input.ends_pending(), "{input:?}");
+    }
+}
+
+#[test]
+fn private_data_comes_with_two_events() {
+    for event in EVENTS {
+        assert_eq!(event.borrowed(), event);
+        let want = match event {
+            CmEvent::Rejected { .. } | CmEvent::Established { .. } => PRIVATE,
+            _ => &[],
+        };
+        assert_eq!(event.private(), want, "{event:?}");
     }
 }
 
