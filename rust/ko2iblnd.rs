@@ -8,12 +8,13 @@ mod lnd;
 mod lnet;
 mod rdma;
 
-// Also libraries of `tests/host`, which uses more of them than the driver does.
+// Also parts of the library of `tests/host`, to which their interfaces are public. What only that
+// library uses of them is there with its feature "tests".
 #[allow(unreachable_pub)]
 mod driver;
-#[allow(dead_code, unreachable_pub, unused_imports)]
+#[allow(unreachable_pub)]
 mod proto;
-#[allow(dead_code, unreachable_pub, unused_imports)]
+#[allow(unreachable_pub)]
 mod wire;
 
 use kernel::prelude::*;

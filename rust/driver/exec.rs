@@ -26,7 +26,7 @@ use crate::{
         WrKind, //
     },
     wire::{
-        DescLoc,
+        Desc,
         Message,
         ParseError, //
     },
@@ -141,39 +141,32 @@ pub enum Step {
     },
     /// The WRITEs of a PUT are to be counted.
     Plan {
-        /// Operation.
+        /// The PUT.
         op: OpId,
-        /// Buffer with the descriptor.
+        /// Receive buffer with the fragments of the descriptor.
         rx: RxId,
-        /// The descriptor.
-        desc: DescLoc,
-        /// Bytes.
-        total: u32,
+        /// The peer's descriptor.
+        desc: Desc,
     },
 }
 
 impl Step {
-    /// Does it. `count` counts the WRITEs of the first `total` bytes of the source that a
-    /// descriptor has, to the sink that is described in `rx`.
+    /// Does it. `plan` sets out to fill a sink, whose fragments are in `rx`, from the source that
+    /// a transmit descriptor has, and counts the WRITEs.
     pub fn feed<S: Storage, T>(
         self,
         engine: &mut Conn<S, T>,
         now: Instant,
-        count: impl FnOnce(&mut T, RxId, DescLoc, u32, &Limits) -> Result<u16, ChainError>,
+        plan: impl FnOnce(&mut T, RxId, Desc, &Limits) -> Result<u16, ChainError>,
     ) {
         match self {
             Self::Close(cause) => engine.close(now, cause),
             Self::Refused { rx, status } => engine.rx_refused(now, rx, status),
-            Self::Plan {
-                op,
-                rx,
-                desc,
-                total,
-            } => {
+            Self::Plan { op, rx, desc } => {
                 let limits = *engine.limits();
                 // Without it, the connection was closed meanwhile.
                 if let Some(tx) = engine.tx_mut(op) {
-                    let writes = count(tx, rx, desc, total, &limits);
+                    let writes = plan(tx, rx, desc, &limits);
                     engine.put_planned(now, op, writes);
                 }
             }
@@ -218,19 +211,7 @@ pub fn act<S: Shell>(shell: &mut S, conn: &S::Conn, action: Action<S::Tx>) -> Op
                 status: refused,
             });
         }
-        Action::Plan {
-            op,
-            rx,
-            desc,
-            total,
-        } => {
-            return Some(Step::Plan {
-                op,
-                rx,
-                desc,
-                total,
-            });
-        }
+        Action::Plan { op, rx, desc } => return Some(Step::Plan { op, rx, desc }),
         Action::Finish { tx, done } => shell.finish(conn, tx, done, Ended::Clean),
         Action::FinishAfterDrain { tx, done } => shell.finish(conn, tx, done, Ended::Drained),
         Action::NotifyEstablished => shell.request(conn, Request::NotifyEstablished),

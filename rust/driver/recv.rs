@@ -11,11 +11,7 @@
 
 use crate::{
     proto::{
-        chain::{
-            count_writes,
-            ChainError,
-            SrcFrag, //
-        },
+        chain::ChainError,
         conn::{
             Conn,
             Delivery,
@@ -24,13 +20,12 @@ use crate::{
         errno,
         Done,
         Instant,
-        Limits,
         Refused,
         RxId,
         Storage, //
     },
     wire::{
-        DescLoc,
+        Desc,
         IMMEDIATE_HDR, //
     },
 };
@@ -63,19 +58,20 @@ pub trait Incoming {
     /// There is no descriptor, or the memory cannot be mapped.
     fn map_sink(&mut self, msg: &Self::Msg) -> Result<(Self::Tx, Sink), i32>;
 
-    /// A descriptor with the source for a GET, mapped, of which `len` bytes are to be written.
+    /// A descriptor with the source for a GET, mapped.
     ///
     /// # Errors
     ///
     /// As of [`Incoming::map_sink`].
-    fn map_source(&mut self, msg: &Self::Msg, len: u32) -> Result<Self::Tx, i32>;
+    fn map_source(&mut self, msg: &Self::Msg) -> Result<Self::Tx, i32>;
 
-    /// The number of WRITEs that a source takes: see [`writes`].
+    /// Sets out to write the first `len` bytes of a source to the peer's sink; the number of
+    /// WRITEs, of [`Cursor::count`](crate::proto::chain::Cursor::count).
     ///
     /// # Errors
     ///
     /// Why there is no such number.
-    fn count(&mut self, tx: &Self::Tx, desc: DescLoc, len: u32) -> Result<u16, ChainError>;
+    fn plan(&mut self, tx: &mut Self::Tx, sink: Desc, len: u32) -> Result<u16, ChainError>;
 
     /// The message ends with the descriptor.
     fn attach(&mut self, tx: &mut Self::Tx, msg: Self::Msg);
@@ -172,7 +168,7 @@ fn put<I: Incoming>(incoming: &mut I, msg: Option<I::Msg>) -> Answer<I::Msg, I::
     }
 }
 
-fn get<I: Incoming>(incoming: &mut I, msg: Option<I::Msg>, desc: DescLoc) -> Answer<I::Msg, I::Tx> {
+fn get<I: Incoming>(incoming: &mut I, msg: Option<I::Msg>, desc: Desc) -> Answer<I::Msg, I::Tx> {
     let Some(msg) = msg else {
         return Answer::NoData {
             status: errno::ENODATA.wrapping_neg(),
@@ -186,9 +182,9 @@ fn get<I: Incoming>(incoming: &mut I, msg: Option<I::Msg>, desc: DescLoc) -> Ans
             end: Some((msg, 0)),
         };
     }
-    match incoming.map_source(&msg, len) {
+    match incoming.map_source(&msg) {
         Ok(mut tx) => {
-            let writes = incoming.count(&tx, desc, len);
+            let writes = incoming.plan(&mut tx, desc, len);
             incoming.attach(&mut tx, msg);
             Answer::Source { tx, len, writes }
         }
@@ -286,21 +282,4 @@ pub fn payload(buf: &[u8], len: u32) -> Result<&[u8], i32> {
     let end = IMMEDIATE_HDR.saturating_add(len as usize);
     buf.get(IMMEDIATE_HDR..end)
         .ok_or(errno::EPROTO.wrapping_neg())
-}
-
-/// The number of WRITEs of the first `len` bytes of `source` to the sink that `desc` describes in
-/// `buf`, on a connection with `limits`.
-///
-/// # Errors
-///
-/// Why there is no such number.
-pub fn writes(
-    source: &[SrcFrag],
-    buf: &[u8],
-    desc: DescLoc,
-    len: u32,
-    limits: &Limits,
-) -> Result<u16, ChainError> {
-    let sink = desc.view(buf).ok_or(ChainError::BadArgument)?;
-    count_writes(source, &sink, len, limits.max_send_sge, limits.max_frags)
 }

@@ -42,3 +42,15 @@ pub(crate) use bindings::{
 };
 
 pub(crate) use bindings::kthread_should_stop;
+
+/// Error numbers of `errno.h`, positive.
+pub(crate) mod errno {
+    pub(crate) use ::kernel::bindings::{
+        EADDRINUSE, //
+        EADDRNOTAVAIL,
+        EAFNOSUPPORT,
+        ENETDOWN,
+        ENOTCONN,
+        EOPNOTSUPP,
+    };
+}

@@ -441,10 +441,9 @@ impl Wc {
     }
 }
 
-/// `IB_WC_SUCCESS`.
-pub(crate) const WC_SUCCESS: u32 = bindings::ib_wc_status_IB_WC_SUCCESS;
-/// `IB_WC_WR_FLUSH_ERR`.
-pub(crate) const WC_FLUSHED: u32 = bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR;
+// What the users of [`Wc::status`] take for granted: 0 is success, 5 a flushed request.
+const _: () = assert!(bindings::ib_wc_status_IB_WC_SUCCESS == 0);
+const _: () = assert!(bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR == 5);
 
 /// Fills `wc` with completions; how many, or an error.
 ///

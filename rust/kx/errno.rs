@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Error numbers that `kernel::error::code` does not have, and conversions.
+//! Error numbers that `kernel::error::code` lacks in a supported kernel (7.2), as the kernel's
+//! headers have them, and conversions.
 
+use crate::ffi::kx::errno;
 use kernel::error::Error;
 
 /// An error number, positive, as in `errno.h`.
@@ -36,19 +38,19 @@ impl PartialEq<Errno> for Error {
 }
 
 macro_rules! errnos {
-    ($($name:ident = $value:literal, $doc:literal;)*) => {
+    ($($name:ident, $doc:literal;)*) => {
         $(
             #[doc = $doc]
-            pub(crate) const $name: Errno = Errno($value);
+            pub(crate) const $name: Errno = Errno(errno::$name as u16);
         )*
     };
 }
 
 errnos! {
-    EAFNOSUPPORT = 97, "Address family not supported.";
-    EOPNOTSUPP = 95, "Operation not supported.";
-    EADDRINUSE = 98, "Address already in use.";
-    EADDRNOTAVAIL = 99, "Cannot assign requested address.";
-    ENETDOWN = 100, "Network is down.";
-    ENOTCONN = 107, "Transport endpoint is not connected.";
+    EAFNOSUPPORT, "Address family not supported.";
+    EOPNOTSUPP, "Operation not supported.";
+    EADDRINUSE, "Address already in use.";
+    EADDRNOTAVAIL, "Cannot assign requested address.";
+    ENETDOWN, "Network is down.";
+    ENOTCONN, "Transport endpoint is not connected.";
 }

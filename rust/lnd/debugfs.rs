@@ -47,6 +47,7 @@ fn show_stats(lnd: &Arc<Ko2iblnd>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     stats::show(f)?;
     writeln!(f, "live messages {}", lnet::live_messages())?;
+    writeln!(f, "live lnet_rx {}", lnet::held_receives())?;
     writeln!(f, "counter lost_messages {}", lnet::lost_messages())
 }
 

@@ -167,8 +167,6 @@ counters! {
         Txs = "txs",
         /// Transmit descriptors in use.
         TxsBusy = "txs_busy",
-        /// Receive buffers that LNet holds.
-        LnetRx = "lnet_rx",
     }
 }
 

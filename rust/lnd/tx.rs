@@ -29,13 +29,16 @@ use crate::{
     },
     proto::{
         chain::{
+            ChainError,
             Cursor,
-            SrcFrag, //
+            SrcFrag,
+            Write, //
         },
         conn::{
             Sink,
             Submit, //
-        }, //
+        },
+        Limits, //
     },
     rdma::{
         DmaBuf,
@@ -47,6 +50,7 @@ use crate::{
         ToDevice, //
     },
     wire::{
+        Desc,
         MAX_FRAGS,
         MSG_SIZE, //
     },
@@ -92,8 +96,8 @@ pub(crate) struct Tx {
     table: Option<SgTable>,
     /// The source as the device sees it.
     frags: KVVec<SrcFrag>,
-    /// How far the source has been written to the peer.
-    cursor: Cursor,
+    /// The transfer of the source to the peer, once its sink is known.
+    transfer: Option<Cursor>,
     /// Payload of an IMMEDIATE.
     bounce: DmaBuf<ToDevice>,
     hca: Arc<Hca>,
@@ -113,7 +117,7 @@ impl Tx {
             data: Data::Nothing,
             table: Some(SgTable::new(MAX_FRAGS.into(), pool.node)?),
             frags,
-            cursor: Cursor::new(0),
+            transfer: None,
             bounce: DmaBuf::new(hca.device(), MSG_SIZE as u32, pool.node)?,
             hca: hca.clone(),
             cpt: pool.cpt,
@@ -231,19 +235,39 @@ impl Tx {
         }
     }
 
-    /// The source as the device sees it.
-    pub(crate) fn source(&self) -> &[SrcFrag] {
-        &self.frags
+    /// Sets out to write the first `len` bytes of the source to `sink`, whose fragments are in
+    /// `buf`; the number of WRITEs on a connection with `limits`.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no such number: then nothing may be written.
+    pub(crate) fn plan(
+        &mut self,
+        sink: Desc,
+        len: u32,
+        buf: &[u8],
+        limits: &Limits,
+    ) -> core::result::Result<u16, ChainError> {
+        let start = Cursor::new(sink, len);
+        self.transfer = Some(start);
+        start.count(&self.frags, buf, limits.max_send_sge, limits.max_frags)
     }
 
-    /// Sets out to write the first `len` bytes of the source.
-    pub(crate) fn start_writes(&mut self, len: u32) {
-        self.cursor = Cursor::new(len);
-    }
-
-    /// The source, and how far it has been written.
-    pub(crate) fn writes(&mut self) -> (&[SrcFrag], &mut Cursor) {
-        (&self.frags, &mut self.cursor)
+    /// The next WRITE of the source, from the pieces that are put into `sges`. `None` when there
+    /// is nothing left to write; see [`Cursor::next`].
+    ///
+    /// # Errors
+    ///
+    /// As of [`Cursor::next`].
+    pub(crate) fn next_write(
+        &mut self,
+        buf: &[u8],
+        sges: &mut [SrcFrag],
+    ) -> core::result::Result<Option<Write>, ChainError> {
+        match &mut self.transfer {
+            Some(transfer) => transfer.next(&self.frags, buf, sges),
+            None => Ok(None),
+        }
     }
 
     /// The MR, if its registration has not been posted.
@@ -413,6 +437,7 @@ impl TxPool {
         let mut tx = tx;
         tx.undo(ended);
         tx.what = None;
+        tx.transfer = None;
         let home = tx.home.take();
         match home {
             Some((pool, _busy, _served)) if !tx.hca.is_gone() => pool.keep(tx),

@@ -47,6 +47,7 @@ pub(crate) use self::{
         Interfaces,
     },
     msg::{
+        held_receives,
         live_messages, //
         lost_messages,
         Health,

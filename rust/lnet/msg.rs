@@ -39,55 +39,28 @@ pub(crate) fn lost_messages() -> u64 {
     u64::try_from(LOST.load(Relaxed)).unwrap_or(0)
 }
 
-/// LNet's health status of a message (`enum lnet_msg_hstatus`): whom to blame for its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub(crate) enum Health {
-    /// Nobody.
-    Ok = 0,
-    /// Local: interrupted. LNet may resend, so the peer must not have seen the message.
-    LocalInterrupt = 1,
-    /// Local: dropped. LNet may resend.
-    LocalDropped = 2,
-    /// Local: given up. LNet may resend.
-    LocalAborted = 3,
-    /// Local: no way to the peer. LNet may resend.
-    LocalNoRoute = 4,
-    /// Local, and not to be resent.
-    LocalError = 5,
-    /// Local: not even sent in time. LNet may resend.
-    LocalTimeout = 6,
-    /// The peer failed it.
-    RemoteError = 7,
-    /// The peer did not take it. LNet may resend.
-    RemoteDropped = 8,
-    /// The peer did not answer in time.
-    RemoteTimeout = 9,
-    /// Not known which side; both are blamed.
-    NetworkTimeout = 10,
+/// Receive slots that LNet holds.
+static HELD: Atomic<i64> = Atomic::new(0);
+
+/// How many receive slots LNet holds now; any context.
+pub(crate) fn held_receives() -> u64 {
+    u64::try_from(HELD.load(Relaxed)).unwrap_or(0)
 }
 
-impl Health {
-    /// LNet's number.
-    pub(crate) const fn as_raw(self) -> u32 {
-        self as u32
-    }
+/// LNet's health status of a message, by LNet's number (`enum lnet_msg_hstatus`): whom to blame
+/// for its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Health(u32);
 
-    /// From LNet's number; what is unknown blames the local side.
-    fn from_raw(raw: u32) -> Self {
-        match raw {
-            0 => Health::Ok,
-            1 => Health::LocalInterrupt,
-            2 => Health::LocalDropped,
-            3 => Health::LocalAborted,
-            4 => Health::LocalNoRoute,
-            6 => Health::LocalTimeout,
-            7 => Health::RemoteError,
-            8 => Health::RemoteDropped,
-            9 => Health::RemoteTimeout,
-            10 => Health::NetworkTimeout,
-            _ => Health::LocalError,
-        }
+impl Health {
+    /// Nobody is to blame.
+    pub(crate) const OK: Self = Self(0);
+    /// This node is, and the message is not to be resent.
+    pub(crate) const LOCAL_ERROR: Self = Self(5);
+
+    /// The status with LNet's number `raw`.
+    pub(crate) const fn from_raw(raw: u32) -> Self {
+        Self(raw)
     }
 }
 
@@ -154,7 +127,7 @@ impl Message {
     ///
     /// The memory belongs to somebody else afterwards, so all DMA to and from it must be over or
     /// impossible. May call [`Lnd::send`](super::Lnd::send) for other messages on this stack.
-    /// `health` counts for requests; give [`Health::Ok`] for replies made by
+    /// `health` counts for requests; give [`Health::OK`] for replies made by
     /// [`create_reply`](Self::create_reply).
     pub(crate) fn finalize(self, status: i32, health: Health) {
         let this = ManuallyDrop::new(self);
@@ -165,7 +138,7 @@ impl Message {
     fn end(&self, status: i32, health: Health) {
         LIVE.add(-1, Relaxed);
         // SAFETY: By the type invariant; the callers do not use the message again.
-        unsafe { ffi::finalize(self.msg.as_ptr(), status, health.as_raw()) };
+        unsafe { ffi::finalize(self.msg.as_ptr(), status, health.0) };
     }
 
     /// Makes the REPLY that belongs to this GET, for a driver that transfers the data itself.
@@ -199,7 +172,7 @@ impl Message {
     /// with which health status. To be asked once, right before posting. Takes LNet's net lock, so
     /// no lock that is taken inside it may be held.
     pub(crate) fn simulated_failure(&self) -> Option<Health> {
-        let mut health = Health::LocalError.as_raw();
+        let mut health = Health::LOCAL_ERROR.0;
         // SAFETY: By the type invariant; `health` is writable.
         let fail = unsafe { ffi::simulate_error(self.msg.as_ptr(), &mut health) };
         fail.then(|| Health::from_raw(health))
@@ -210,7 +183,7 @@ impl Drop for Message {
     fn drop(&mut self) {
         LOST.add(1, Relaxed);
         crate::warn_ratelimited!("a message was dropped without being finalized\n");
-        self.end(EIO.to_errno(), Health::LocalError);
+        self.end(EIO.to_errno(), Health::LOCAL_ERROR);
     }
 }
 
@@ -306,6 +279,7 @@ impl<C: RxOwner> RxHandle<C> {
             _ => return Err(self),
         };
         let _ = Arc::into_raw(self.conn);
+        HELD.add(1, Relaxed);
         Ok(lent)
     }
 
@@ -323,6 +297,7 @@ impl<C: RxOwner> RxHandle<C> {
         // SAFETY: `into_raw` stored the address of an `Arc` that it then forgot, and as the tag
         // was taken nobody has overwritten it.
         let conn = unsafe { Arc::from_raw(owner) };
+        HELD.add(-1, Relaxed);
         RxHandle { conn, rx }
     }
 }

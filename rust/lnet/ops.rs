@@ -371,7 +371,7 @@ impl<L: Lnd> Adapter<L> {
         let Some(rx) = NonNull::new(rx) else {
             // Not from our parse; there is no slot to release.
             if let Some(msg) = msg {
-                msg.finalize(EIO.to_errno(), super::Health::LocalError);
+                msg.finalize(EIO.to_errno(), super::Health::LOCAL_ERROR);
             }
             return;
         };

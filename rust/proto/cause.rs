@@ -13,20 +13,15 @@ use crate::wire::{
     ParseError, //
 };
 
-/// LNet health status of a message, with LNet's numbers (section 17.2).
+/// LNet health status of a message, with LNet's numbers (section 17.2); those that this driver
+/// gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Health {
     /// Nothing to blame.
     Ok = 0,
     /// Local NI, may be resent.
-    LocalInterrupt = 1,
-    /// Local NI, may be resent.
     LocalDropped = 2,
-    /// Local NI, may be resent.
-    LocalAborted = 3,
-    /// Local NI, may be resent.
-    LocalNoRoute = 4,
     /// Local NI, not resent.
     LocalError = 5,
     /// Local NI, may be resent.
@@ -162,8 +157,6 @@ pub enum Cause {
     Rejected,
     /// The attempt failed for another reason: negative errno.
     ConnectFailed(i32),
-    /// A planned new attempt was dropped.
-    ReconnectCancelled,
     /// A connection came up, but its peer is gone.
     PeerGone,
     // The end of a connection.
@@ -237,7 +230,6 @@ impl Cause {
             Self::ConnectTimeout | Self::WaitTimeout => outcome(ETIMEDOUT, Health::NetworkTimeout),
             Self::Rejected => outcome(ECONNREFUSED, Health::RemoteDropped),
             Self::ConnectFailed(errno) => outcome(errno, Health::LocalDropped),
-            Self::ReconnectCancelled => outcome(ECONNABORTED, Health::LocalAborted),
             Self::PeerGone => outcome(ECONNABORTED, Health::LocalError),
             Self::TooMany => outcome(ENOMEM, Health::Ok),
             Self::Remote(status) => outcome(status, Health::RemoteError),
@@ -308,7 +300,6 @@ impl Cause {
             | Self::WaitTimeout
             | Self::Rejected
             | Self::ConnectFailed(_)
-            | Self::ReconnectCancelled
             | Self::PeerGone
             | Self::DeviceGone
             | Self::TooMany

@@ -9,7 +9,10 @@ use super::errno::{
     EMSGSIZE,
     EPROTO, //
 };
-use crate::wire::DescView;
+use crate::wire::{
+    Desc,
+    DescView, //
+};
 
 /// A piece of the source, as the local device addresses it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +32,7 @@ pub enum ChainError {
     SinkTooShort,
     /// More WRITEs are needed than the connection allows.
     TooManyWrites,
-    /// The descriptor is no longer in its buffer, or there is no room for a single SGE.
+    /// The buffer does not hold the fragments of the descriptor, or there is no room for an SGE.
     BadArgument,
 }
 
@@ -54,9 +57,15 @@ pub struct Write {
     pub nsge: usize,
 }
 
-/// A place in a source and in a sink, from which the plan goes on.
+/// A transfer from a source to the sink of the peer, and how far it has been planned.
+///
+/// The source and the receive buffer with the fragments of the sink are not in it, but the same in
+/// every call. The fragments are read one by one as they are needed; the descriptor is not parsed
+/// again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
+    /// The sink.
+    desc: Desc,
     /// Bytes still to be moved.
     rest: u32,
     src_frag: usize,
@@ -67,9 +76,10 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// The start of a transfer of `total` bytes.
-    pub const fn new(total: u32) -> Self {
+    /// The start of a transfer of `total` bytes to `desc`.
+    pub const fn new(desc: Desc, total: u32) -> Self {
         Self {
+            desc,
             rest: total,
             src_frag: 0,
             src_used: 0,
@@ -79,32 +89,35 @@ impl Cursor {
     }
 
     /// Bytes still to be moved.
+    #[cfg(feature = "tests")]
     pub const fn rest(&self) -> u32 {
         self.rest
     }
 
-    /// Plans the next WRITE with at most `sges.len()` SGEs. `None` when everything has been moved.
+    /// Plans the next WRITE with at most `sges.len()` SGEs, from the pieces of `src` to the
+    /// fragments in `buf`. `None` when everything has been moved.
     ///
-    /// `src` and `sink` must be the same in every call; fragments of no bytes are passed over.
+    /// Fragments of no bytes are passed over.
     ///
     /// # Errors
     ///
-    /// When source or sink end before the transfer, or there is no room for an SGE. The cursor is
-    /// where it was then.
+    /// When source or sink end before the transfer, `buf` before the fragments, or there is no
+    /// room for an SGE. The cursor is where it was then.
     pub fn next(
         &mut self,
         src: &[SrcFrag],
-        sink: &DescView<'_>,
+        buf: &[u8],
         sges: &mut [SrcFrag],
     ) -> Result<Option<Write>, ChainError> {
+        let sink = self.desc.view(buf).ok_or(ChainError::BadArgument)?;
         if self.rest == 0 {
             return Ok(None);
         }
         let mut at = *self;
-        let remote = at.sink_position(sink)?;
+        let remote = at.sink_position(&sink)?;
         let mut nsge = 0usize;
         for sge in sges.iter_mut() {
-            let (piece, sink_ended) = at.take(src, sink)?;
+            let (piece, sink_ended) = at.take(src, &sink)?;
             *sge = piece;
             nsge = nsge.saturating_add(1);
             if sink_ended || at.rest == 0 {
@@ -117,9 +130,33 @@ impl Cursor {
         *self = at;
         Ok(Some(Write {
             remote,
-            rkey: sink.key(),
+            rkey: self.desc.key(),
             nsge,
         }))
+    }
+
+    /// Counts the WRITEs from here to the end, with at most `max_sge` SGEs each.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Cursor::next`]; [`ChainError::TooManyWrites`] when more than `max_frags` WRITEs
+    /// would be needed.
+    pub fn count(
+        mut self,
+        src: &[SrcFrag],
+        buf: &[u8],
+        max_sge: u16,
+        max_frags: u16,
+    ) -> Result<u16, ChainError> {
+        let sink = self.desc.view(buf).ok_or(ChainError::BadArgument)?;
+        let mut writes = 0u16;
+        while self.skip(src, &sink, max_sge)? {
+            if writes >= max_frags {
+                return Err(ChainError::TooManyWrites);
+            }
+            writes = writes.saturating_add(1);
+        }
+        Ok(writes)
     }
 
     /// Passes over finished fragments of the sink; the address of the first free byte.
@@ -162,33 +199,7 @@ impl Cursor {
         self.rest = self.rest.saturating_sub(len);
         Ok((SrcFrag { addr: from, len }, len == sink_rest))
     }
-}
 
-/// Counts the WRITEs of a transfer of `total` bytes with at most `max_sge` SGEs each.
-///
-/// # Errors
-///
-/// [`ChainError::SourceTooShort`] and [`ChainError::SinkTooShort`] when a side ends before the
-/// transfer, [`ChainError::TooManyWrites`] when more than `max_frags` WRITEs would be needed.
-pub fn count_writes(
-    src: &[SrcFrag],
-    sink: &DescView<'_>,
-    total: u32,
-    max_sge: u16,
-    max_frags: u16,
-) -> Result<u16, ChainError> {
-    let mut cursor = Cursor::new(total);
-    let mut writes = 0u16;
-    while cursor.skip(src, sink, max_sge)? {
-        if writes >= max_frags {
-            return Err(ChainError::TooManyWrites);
-        }
-        writes = writes.saturating_add(1);
-    }
-    Ok(writes)
-}
-
-impl Cursor {
     /// As [`Cursor::next`] with `max_sge` SGEs, without saying what they are. `false` at the end.
     fn skip(
         &mut self,

@@ -14,8 +14,6 @@ pub const ENODATA: i32 = 61;
 pub const EPROTO: i32 = 71;
 /// Message too long.
 pub const EMSGSIZE: i32 = 90;
-/// Address family not supported by protocol.
-pub const EAFNOSUPPORT: i32 = 97;
 /// Network is down.
 pub const ENETDOWN: i32 = 100;
 /// Software caused connection abort.
@@ -24,8 +22,6 @@ pub const ECONNABORTED: i32 = 103;
 pub const ECONNRESET: i32 = 104;
 /// Transport endpoint is not connected.
 pub const ENOTCONN: i32 = 107;
-/// Endpoint is shutting down.
-pub const ESHUTDOWN: i32 = 108;
 /// Connection timed out.
 pub const ETIMEDOUT: i32 = 110;
 /// Connection refused.

@@ -137,14 +137,6 @@ impl WrId {
             },
         }
     }
-
-    /// The buffer of a receive. It is not checked against the number of buffers.
-    pub const fn rx(self) -> Option<RxId> {
-        match self.kind() {
-            WrKind::Recv { rx, gen: _ } => Some(rx),
-            WrKind::Send { .. } | WrKind::SentinelSq | WrKind::SentinelRq => None,
-        }
-    }
 }
 
 impl core::fmt::Debug for WrId {

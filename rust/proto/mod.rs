@@ -43,8 +43,6 @@ pub mod time;
 pub use self::cause::{
     Cause,
     Done,
-    Health,
-    Outcome,
     Refused,
     Stage, //
 };
@@ -59,7 +57,6 @@ pub use self::ids::{
 };
 pub use self::limits::{
     DeviceCaps,
-    LimitError,
     Limits,
     LiveTunables,
     NiTunables, //
@@ -68,4 +65,12 @@ pub use self::slab::Storage;
 pub use self::time::{
     Instant,
     Span, //
+};
+#[cfg(feature = "tests")]
+pub use self::{
+    cause::{
+        Health,
+        Outcome, //
+    },
+    limits::LimitError, //
 };

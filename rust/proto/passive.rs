@@ -64,20 +64,6 @@ impl NiInfo {
     }
 }
 
-/// A reject where no NI was identified: version 2, no incarnation, no limits.
-const fn nobody(why: RejectReason) -> Reject {
-    Reject {
-        version: Version::V2.to_wire(),
-        why,
-        stamp: Stamp::UNKNOWN,
-        params: Some(ConnParams {
-            queue_depth: 0,
-            max_frags: 0,
-            max_msg_size: MSG_SIZE as u32,
-        }),
-    }
-}
-
 /// Why a connection request is refused. The texts are made for log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefuseCause {
@@ -216,7 +202,7 @@ impl Screened {
             return Ok(self);
         }
         Err(Refusal {
-            reject: nobody(RejectReason::Fatal),
+            reject: Reject::anonymous(RejectReason::Fatal),
             cause: RefuseCause::Forged { src },
         })
     }
@@ -262,7 +248,7 @@ pub fn screen(
     require_privileged: bool,
 ) -> Result<Screened, Refusal> {
     let refuse = |cause| Refusal {
-        reject: nobody(RejectReason::Fatal),
+        reject: Reject::anonymous(RejectReason::Fatal),
         cause,
     };
     if require_privileged && peer_port >= PRIVILEGED_PORTS {
@@ -305,9 +291,17 @@ pub fn admit(screened: &Screened, target: Target<'_>) -> Result<ConnReq, Refusal
             return refuse(reject, RefuseCause::WrongDevice { nid });
         }
         Target::NotReady => {
-            return refuse(nobody(RejectReason::Early), RefuseCause::NotReady { nid })
+            return refuse(
+                Reject::anonymous(RejectReason::Early),
+                RefuseCause::NotReady { nid },
+            )
         }
-        Target::Unknown => return refuse(nobody(RejectReason::Fatal), RefuseCause::NoNi { nid }),
+        Target::Unknown => {
+            return refuse(
+                Reject::anonymous(RejectReason::Fatal),
+                RefuseCause::NoNi { nid },
+            )
+        }
     };
     let dst_stamp = screened.hdr.dst_stamp;
     if !dst_stamp.is_unknown() && dst_stamp != ni.stamp {

@@ -125,17 +125,6 @@ impl<S: Storage> Links<S> {
         self.buf.as_mut().get_mut(usize::from(idx))
     }
 
-    /// Whether `idx` is on `list`.
-    pub fn is_on(&self, list: &List, idx: u16) -> bool {
-        self.get(idx)
-            .is_some_and(|link| link.owner == Some(list.id))
-    }
-
-    /// Whether `idx` is on any list.
-    pub fn is_linked(&self, idx: u16) -> bool {
-        self.get(idx).is_some_and(|link| link.owner.is_some())
-    }
-
     /// Appends `idx`. `false` when it is on a list already, or no index of these links.
     pub fn push_back(&mut self, list: &mut List, idx: u16) -> bool {
         let tail = list.tail;

@@ -78,7 +78,6 @@ impl fmt::Display for Cause {
             Self::WaitTimeout => f.write_str("waited too long for a connection"),
             Self::Rejected => f.write_str("the peer rejected us"),
             Self::ConnectFailed(e) => write!(f, "connecting failed with {e}"),
-            Self::ReconnectCancelled => f.write_str("the next attempt was cancelled"),
             Self::PeerGone => f.write_str("the peer was given up meanwhile"),
             Self::Deleted => f.write_str("closed on request"),
             Self::Disconnected => f.write_str("closed by the peer"),

@@ -53,11 +53,6 @@ impl Span {
         Self(n.saturating_mul(1_000_000))
     }
 
-    /// `n` microseconds.
-    pub const fn from_micros(n: u64) -> Self {
-        Self(n.saturating_mul(1_000))
-    }
-
     /// Whole seconds, rounded down.
     pub const fn as_secs(self) -> u64 {
         self.0 / 1_000_000_000

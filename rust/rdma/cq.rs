@@ -222,30 +222,16 @@ unsafe impl Send for WcBatch {}
 #[repr(transparent)]
 pub(crate) struct Wc(verbs::Wc);
 
-/// How a work request ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum WcStatus {
-    /// It was carried out.
-    Success,
-    /// It was not, because the QP had failed or was moved to the error state.
-    Flushed,
-    /// It failed: an `enum ib_wc_status`. [`Wc::status_text`] puts it in words.
-    Error(u32),
-}
-
 impl Wc {
     /// The number that was given to the work request; always valid.
     pub(crate) fn wr_id(&self) -> u64 {
         self.0.wr_id()
     }
 
-    /// How it ended; always valid.
-    pub(crate) fn status(&self) -> WcStatus {
-        match self.0.status() {
-            verbs::WC_SUCCESS => WcStatus::Success,
-            verbs::WC_FLUSHED => WcStatus::Flushed,
-            other => WcStatus::Error(other),
-        }
+    /// How it ended, an `enum ib_wc_status`; always valid. 0: it was carried out. 5: it was not,
+    /// because the QP had failed or was moved to the error state.
+    pub(crate) fn status(&self) -> u32 {
+        self.0.status()
     }
 
     /// The status in words.

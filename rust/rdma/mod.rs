@@ -48,8 +48,7 @@ pub(crate) use cq::{
     CqNotify,
     CqQueue,
     Wc,
-    WcBatch,
-    WcStatus, //
+    WcBatch, //
 };
 pub(crate) use device::{
     Device,

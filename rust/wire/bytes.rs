@@ -7,7 +7,7 @@
 //! referenced in place.
 
 /// A byte order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Endian {
     /// Least significant byte first.
     Little,
@@ -37,15 +37,6 @@ impl Endian {
             (self, Self::NATIVE),
             (Self::Little, Self::Little) | (Self::Big, Self::Big)
         )
-    }
-
-    /// The order of data that is (or is not) swapped with respect to this machine.
-    pub const fn from_swapped(swapped: bool) -> Self {
-        if swapped {
-            Self::NATIVE.opposite()
-        } else {
-            Self::NATIVE
-        }
     }
 }
 

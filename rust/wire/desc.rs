@@ -27,26 +27,34 @@ pub struct Frag {
     pub nob: u32,
 }
 
-/// A descriptor in a received message, borrowed from the receive buffer.
+/// A descriptor of a received message: where its fragments are, and what was found when it was
+/// parsed.
+///
+/// It does not borrow the message. Who keeps the receive buffer keeps this with it, and finds the
+/// fragments again with [`Desc::view`] when they are needed.
 ///
 /// # Invariants
 ///
-/// There are `nfrags` fragments, 1 to 257, all of them in `frags`, and the sum of their lengths
-/// fits 32 bits.
-#[derive(Clone, Copy, Debug)]
-pub struct DescView<'a> {
+/// When it was parsed, the message had `nfrags` fragments from `offset` on, 1 to 257, the sum of
+/// whose lengths was `total`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Desc {
     key: u32,
     nfrags: u16,
-    /// Where the descriptor starts in its message.
+    /// Of the first fragment in the message, in bytes.
     offset: u16,
+    /// Sum of the fragment lengths, in bytes.
+    total: u32,
     endian: Endian,
-    /// The fragments, 12 bytes each.
-    frags: &'a [u8],
 }
 
-impl<'a> DescView<'a> {
+impl Desc {
     /// Reads the descriptor at `offset` of `msg`, which is exactly the `nob` bytes of a message.
-    pub(super) fn parse(msg: &'a [u8], offset: u16, endian: Endian) -> Result<Self, ParseError> {
+    pub(super) fn parse(
+        msg: &[u8],
+        offset: u16,
+        endian: Endian,
+    ) -> Result<DescView<'_>, ParseError> {
         let nob = u32::try_from(msg.len()).unwrap_or(u32::MAX);
         let mut reader = Reader::at(msg, usize::from(offset), endian);
         let (Some(key), Some(raw_nfrags)) = (reader.u32(), reader.u32()) else {
@@ -56,25 +64,24 @@ impl<'a> DescView<'a> {
             .ok()
             .filter(|nfrags| (1..=MAX_FRAGS).contains(nfrags))
             .ok_or(ParseError::BadFragCount { nfrags: raw_nfrags })?;
-        let frags = usize::from(nfrags)
-            .checked_mul(FRAG_SIZE)
-            .and_then(|len| reader.bytes(len))
-            .ok_or(ParseError::FragsTruncated {
-                nfrags: raw_nfrags,
-                nob,
-            })?;
-        let view = Self {
+        let desc = Self {
             key,
             nfrags,
-            offset,
+            offset: offset.saturating_add(DESC_HDR_SIZE as u16),
+            total: 0,
             endian,
-            frags,
         };
-        // INVARIANT: The count and the length of `frags` have been checked above.
-        match view.total_len() {
-            Some(_) => Ok(view),
-            None => Err(ParseError::FragSumOverflow),
-        }
+        let view = desc.view(msg).ok_or(ParseError::FragsTruncated {
+            nfrags: raw_nfrags,
+            nob,
+        })?;
+        let total = view
+            .frags()
+            .try_fold(0u32, |sum, frag| sum.checked_add(frag.nob))
+            .ok_or(ParseError::FragSumOverflow)?;
+        // INVARIANT: All of it has been checked above.
+        let desc = Self { total, ..desc };
+        Ok(DescView { desc, ..view })
     }
 
     /// The rkey, valid for all fragments.
@@ -83,40 +90,54 @@ impl<'a> DescView<'a> {
     }
 
     /// Number of fragments, 1 to 257.
+    #[cfg(feature = "tests")]
     pub const fn nfrags(&self) -> u16 {
         self.nfrags
+    }
+
+    /// Sum of the fragment lengths, in bytes.
+    pub const fn total(&self) -> u32 {
+        self.total
+    }
+
+    /// The descriptor with its fragments, from `buf` that starts with the message it was found in.
+    ///
+    /// Nothing is checked again. `None` when `buf` ends before the last fragment, so it does not
+    /// hold that message.
+    pub fn view<'a>(&self, buf: &'a [u8]) -> Option<DescView<'a>> {
+        let len = usize::from(self.nfrags).checked_mul(FRAG_SIZE)?;
+        let frags = buf.get(usize::from(self.offset)..)?.get(..len)?;
+        Some(DescView { desc: *self, frags })
+    }
+}
+
+/// A descriptor in a received message, borrowed from the receive buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct DescView<'a> {
+    desc: Desc,
+    /// The fragments, 12 bytes each.
+    frags: &'a [u8],
+}
+
+impl<'a> DescView<'a> {
+    /// The descriptor without the borrow.
+    pub const fn desc(&self) -> Desc {
+        self.desc
     }
 
     /// Fragment `index`, `None` past the last one.
     pub fn frag(&self, index: u16) -> Option<Frag> {
         let start = usize::from(index).checked_mul(FRAG_SIZE)?;
         let bytes = self.frags.get(start..)?.get(..FRAG_SIZE)?;
-        parse_frag(bytes, self.endian)
+        parse_frag(bytes, self.desc.endian)
     }
 
     /// All fragments in order.
     pub fn frags(&self) -> Frags<'a> {
         Frags {
             rest: self.frags,
-            left: self.nfrags,
-            endian: self.endian,
-        }
-    }
-
-    /// Sum of the fragment lengths in bytes. `None` when it does not fit 32 bits, which
-    /// [`Message::parse`](super::Message::parse) has ruled out for every view it hands out.
-    pub fn total_len(&self) -> Option<u32> {
-        self.frags()
-            .try_fold(0u32, |sum, frag| sum.checked_add(frag.nob))
-    }
-
-    /// Where this descriptor is in its message, to come back to it later.
-    pub const fn loc(&self) -> DescLoc {
-        DescLoc {
-            key: self.key,
-            nfrags: self.nfrags,
-            offset: self.offset,
-            swap: self.endian.is_swapped(),
+            left: self.desc.nfrags,
+            endian: self.desc.endian,
         }
     }
 }
@@ -125,7 +146,7 @@ impl<'a> DescView<'a> {
 /// they are kept.
 impl PartialEq for DescView<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.key == other.key && self.frags().eq(other.frags())
+        self.desc.key == other.desc.key && self.frags().eq(other.frags())
     }
 }
 
@@ -164,41 +185,6 @@ impl Iterator for Frags<'_> {
 }
 
 impl ExactSizeIterator for Frags<'_> {}
-
-/// Where a descriptor is in a message, without a borrow of the buffer that the message is in.
-///
-/// An engine keeps this while the driver holds the receive buffer, and asks for the view again
-/// when it needs the fragments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct DescLoc {
-    key: u32,
-    nfrags: u16,
-    /// Where the descriptor starts in its message.
-    offset: u16,
-    swap: bool,
-}
-
-impl DescLoc {
-    /// The rkey, valid for all fragments.
-    pub const fn key(&self) -> u32 {
-        self.key
-    }
-
-    /// Number of fragments, 1 to 257.
-    pub const fn nfrags(&self) -> u16 {
-        self.nfrags
-    }
-
-    /// The descriptor, from `buf` that starts with the message it was found in.
-    ///
-    /// `None` when there is no such descriptor in `buf`: the buffer is not the one that the
-    /// message came in, or its content has changed.
-    pub fn view<'a>(&self, buf: &'a [u8]) -> Option<DescView<'a>> {
-        let endian = Endian::from_swapped(self.swap);
-        let view = DescView::parse(buf, self.offset, endian).ok()?;
-        (view.key == self.key && view.nfrags == self.nfrags).then_some(view)
-    }
-}
 
 /// A descriptor to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

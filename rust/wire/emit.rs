@@ -19,32 +19,9 @@ use super::{
     MAX_IMMEDIATE, //
 };
 
-/// Payload of an IMMEDIATE to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PayloadOut<'a> {
-    /// To be copied into the message buffer.
-    Copy(&'a [u8]),
-    /// Already in the message buffer, from [`IMMEDIATE_HDR`] on.
-    InPlace,
-}
-
-impl PayloadOut<'_> {
-    /// Length in bytes, which `hdr` has to announce.
-    fn len(&self, hdr: &LnetHdr) -> Result<usize, EmitError> {
-        match self {
-            Self::Copy(bytes) if bytes.len() != widen(hdr.payload_len) => {
-                Err(EmitError::PayloadMismatch {
-                    payload_len: hdr.payload_len,
-                    given: bytes.len(),
-                })
-            }
-            Self::Copy(_) | Self::InPlace => payload_len(hdr),
-        }
-    }
-}
-
-/// Body of a message to be sent.
-pub type BodyOut<'a> = Body<DescOut<'a>, PayloadOut<'a>>;
+/// Body of a message to be sent: with the fragments of our sink, and the payload of an IMMEDIATE
+/// to be copied into the message buffer.
+pub type BodyOut<'a> = Body<DescOut<'a>, &'a [u8]>;
 
 impl BodyOut<'_> {
     /// Length of the whole message in bytes, header included.
@@ -55,7 +32,7 @@ impl BodyOut<'_> {
     /// [`EmitError::PayloadMismatch`], [`EmitError::BadFragCount`], [`EmitError::FragSumOverflow`].
     pub fn nob(&self) -> Result<usize, EmitError> {
         let varies = match self {
-            Self::Immediate { hdr, payload } => payload.len(hdr)?,
+            Self::Immediate { hdr, payload } => copied_len(hdr, payload)?,
             Self::PutAck { desc, .. } | Self::GetReq { desc, .. } => desc.frags_len()?,
             Self::ConnReq(_)
             | Self::ConnAck(_)
@@ -75,10 +52,7 @@ impl BodyOut<'_> {
             Self::Noop => Some(()),
             Self::Immediate { hdr, payload } => {
                 hdr.emit(writer)?;
-                match payload {
-                    PayloadOut::Copy(bytes) => writer.bytes(bytes),
-                    PayloadOut::InPlace => Some(()),
-                }
+                writer.bytes(payload)
             }
             Self::PutReq { hdr, cookie } => {
                 hdr.emit(writer)?;
@@ -103,6 +77,17 @@ impl BodyOut<'_> {
             }
         }
     }
+}
+
+/// Length of `payload` in bytes, if it is what `hdr` announces.
+fn copied_len(hdr: &LnetHdr, payload: &[u8]) -> Result<usize, EmitError> {
+    if payload.len() != widen(hdr.payload_len) {
+        return Err(EmitError::PayloadMismatch {
+            payload_len: hdr.payload_len,
+            given: payload.len(),
+        });
+    }
+    payload_len(hdr)
 }
 
 /// Length of the payload that `hdr` announces, in bytes, if it fits an IMMEDIATE.

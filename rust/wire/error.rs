@@ -3,8 +3,8 @@
 //! What can be wrong with a message. The [`Display`](core::fmt::Display) texts are made for log
 //! lines: they say what was wrong and what was there.
 
-use super::msg::MsgType;
 use super::{
+    MsgType,
     Nid,
     Stamp,
     MAX_FRAGS,

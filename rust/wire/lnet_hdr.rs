@@ -18,6 +18,9 @@ use core::fmt;
 /// Size of the part whose layout depends on the type, in bytes.
 const UNION_SIZE: usize = 40;
 
+/// Offset of the room for the REPLY in the part of a GET: a handle, match bits, portal and offset.
+const SINK_LENGTH_OFFSET: usize = 32;
+
 /// Type of an LNet message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LnetMsgType {
@@ -109,6 +112,14 @@ impl LnetHdr {
         bytes
     }
 
+    /// Bytes that a GET has room for. `None` for another type of message.
+    pub fn get_room(&self) -> Option<u32> {
+        if self.kind != LnetMsgType::Get {
+            return None;
+        }
+        Reader::at(&self.msg, SINK_LENGTH_OFFSET, Endian::Little).u32()
+    }
+
     const ZERO: Self = Self {
         dest_nid: Nid(0),
         src_nid: Nid(0),
@@ -149,176 +160,5 @@ impl LnetHdr {
         writer.u32(self.kind.to_wire())?;
         writer.u32(self.payload_len)?;
         writer.bytes(&self.msg)
-    }
-}
-
-/// A handle of a memory descriptor on the node that made it. Opaque to everybody else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WireMd {
-    /// Which LNet instance.
-    pub interface: u64,
-    /// Which object of it.
-    pub object: u64,
-}
-
-impl WireMd {
-    /// All ones: in a PUT, no acknowledgement is wanted.
-    pub const NONE: Self = Self {
-        interface: u64::MAX,
-        object: u64::MAX,
-    };
-
-    fn parse(reader: &mut Reader<'_>) -> Option<Self> {
-        Some(Self {
-            interface: reader.u64()?,
-            object: reader.u64()?,
-        })
-    }
-
-    fn emit(&self, writer: &mut Writer<'_>) -> Option<()> {
-        writer.u64(self.interface)?;
-        writer.u64(self.object)
-    }
-}
-
-/// What an ACK says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LnetAck {
-    /// The memory descriptor that the PUT named.
-    pub dst_md: WireMd,
-    /// Match bits of the PUT.
-    pub match_bits: u64,
-    /// Bytes that the destination took.
-    pub mlength: u32,
-}
-
-/// What a PUT says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LnetPut {
-    /// Where the ACK goes; [`WireMd::NONE`] when none is wanted.
-    pub ack_md: WireMd,
-    /// Which buffer of the portal.
-    pub match_bits: u64,
-    /// Data for the receiver's upper layer.
-    pub hdr_data: u64,
-    /// Portal.
-    pub ptl_index: u32,
-    /// Offset in the buffer, in bytes.
-    pub offset: u32,
-}
-
-/// What a GET says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LnetGet {
-    /// Where the REPLY goes.
-    pub return_md: WireMd,
-    /// Which buffer of the portal.
-    pub match_bits: u64,
-    /// Portal.
-    pub ptl_index: u32,
-    /// Offset in the buffer, in bytes.
-    pub src_offset: u32,
-    /// Room for the REPLY, in bytes.
-    pub sink_length: u32,
-}
-
-/// What a REPLY says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LnetReply {
-    /// The memory descriptor that the GET named.
-    pub dst_md: WireMd,
-}
-
-/// Builds a zero-filled union with `fill`. Every view is shorter than the union, so `fill` never
-/// runs out of room.
-fn union_of(fill: impl FnOnce(&mut Writer<'_>) -> Option<()>) -> [u8; UNION_SIZE] {
-    let mut msg = [0; UNION_SIZE];
-    let _ = fill(&mut Writer::new(&mut msg, Endian::Little));
-    msg
-}
-
-impl LnetAck {
-    /// Reads the union of an ACK.
-    pub fn from_union(msg: &[u8; UNION_SIZE]) -> Option<Self> {
-        let mut reader = Reader::new(msg, Endian::Little);
-        Some(Self {
-            dst_md: WireMd::parse(&mut reader)?,
-            match_bits: reader.u64()?,
-            mlength: reader.u32()?,
-        })
-    }
-
-    /// The union of an ACK.
-    pub fn to_union(self) -> [u8; UNION_SIZE] {
-        union_of(|writer| {
-            self.dst_md.emit(writer)?;
-            writer.u64(self.match_bits)?;
-            writer.u32(self.mlength)
-        })
-    }
-}
-
-impl LnetPut {
-    /// Reads the union of a PUT.
-    pub fn from_union(msg: &[u8; UNION_SIZE]) -> Option<Self> {
-        let mut reader = Reader::new(msg, Endian::Little);
-        Some(Self {
-            ack_md: WireMd::parse(&mut reader)?,
-            match_bits: reader.u64()?,
-            hdr_data: reader.u64()?,
-            ptl_index: reader.u32()?,
-            offset: reader.u32()?,
-        })
-    }
-
-    /// The union of a PUT.
-    pub fn to_union(self) -> [u8; UNION_SIZE] {
-        union_of(|writer| {
-            self.ack_md.emit(writer)?;
-            writer.u64(self.match_bits)?;
-            writer.u64(self.hdr_data)?;
-            writer.u32(self.ptl_index)?;
-            writer.u32(self.offset)
-        })
-    }
-}
-
-impl LnetGet {
-    /// Reads the union of a GET.
-    pub fn from_union(msg: &[u8; UNION_SIZE]) -> Option<Self> {
-        let mut reader = Reader::new(msg, Endian::Little);
-        Some(Self {
-            return_md: WireMd::parse(&mut reader)?,
-            match_bits: reader.u64()?,
-            ptl_index: reader.u32()?,
-            src_offset: reader.u32()?,
-            sink_length: reader.u32()?,
-        })
-    }
-
-    /// The union of a GET.
-    pub fn to_union(self) -> [u8; UNION_SIZE] {
-        union_of(|writer| {
-            self.return_md.emit(writer)?;
-            writer.u64(self.match_bits)?;
-            writer.u32(self.ptl_index)?;
-            writer.u32(self.src_offset)?;
-            writer.u32(self.sink_length)
-        })
-    }
-}
-
-impl LnetReply {
-    /// Reads the union of a REPLY.
-    pub fn from_union(msg: &[u8; UNION_SIZE]) -> Option<Self> {
-        let mut reader = Reader::new(msg, Endian::Little);
-        Some(Self {
-            dst_md: WireMd::parse(&mut reader)?,
-        })
-    }
-
-    /// The union of a REPLY.
-    pub fn to_union(self) -> [u8; UNION_SIZE] {
-        union_of(|writer| self.dst_md.emit(writer))
     }
 }

@@ -12,7 +12,7 @@
 //! that the C driver leaves out but that need nothing but the message itself. What it returns is
 //! legal in form: every length fits, every fragment can be read. Payload and fragments stay in the
 //! receive buffer and are borrowed; everything else is copied out and in native order. A
-//! descriptor that must be remembered without the borrow is kept as a [`DescLoc`].
+//! descriptor that must outlive the borrow is kept as a [`Desc`], which is not parsed again.
 //! What a message means at this moment, on this connection, is the engine's to judge;
 //! [`Header::check_identity`] is the check of section 9.3.
 //!
@@ -40,8 +40,8 @@
 //!              ConnParams { queue_depth, max_frags, max_msg_size }
 //!              Completion { cookie, status }
 //!              LnetHdr { dest_nid, src_nid, dest_pid, src_pid, kind, payload_len, msg: [u8; 40] }
-//! descriptors  DescView: key() nfrags() frag(u16) frags() total_len() loc()
-//!              DescLoc: key() nfrags() view(&[u8]) -> Option<DescView>
+//! descriptors  Desc: key() total() view(&[u8]) -> Option<DescView>
+//!              DescView: desc() frag(u16) frags()
 //!              Frag { addr: u64, nob: u32 }
 //! emission     emit(&Header, &BodyOut, checksum: bool, Endian, &mut [u8]) -> length
 //!              emit_detached(&Header, &LnetHdr, Endian, &mut [u8]) -> Detached
@@ -75,8 +75,10 @@ mod frozen;
 mod header;
 mod lnet_hdr;
 mod msg;
+mod msg_type;
 mod nid;
 mod reject;
+mod stamp;
 
 pub use self::bytes::Endian;
 pub use self::checksum::{
@@ -85,18 +87,16 @@ pub use self::checksum::{
 };
 pub use self::connparams::ConnParams;
 pub use self::desc::{
-    DescLoc,
+    Desc,
     DescOut,
     DescView,
-    Frag,
-    Frags, //
+    Frag, //
 };
 pub use self::emit::{
     emit,
     emit_detached,
     BodyOut,
-    Detached,
-    PayloadOut, //
+    Detached, //
 };
 pub use self::error::{
     EmitError,
@@ -107,34 +107,25 @@ pub use self::error::{
 pub use self::frozen::Probe;
 pub use self::header::{
     Header,
-    Identity,
-    Stamp, //
+    Identity, //
 };
 pub use self::lnet_hdr::{
-    LnetAck,
-    LnetGet,
     LnetHdr,
-    LnetMsgType,
-    LnetPut,
-    LnetReply,
-    WireMd, //
+    LnetMsgType, //
 };
 pub use self::msg::{
     Body,
-    BodyIn,
     Completion,
     Cookie,
-    Message,
-    MsgType, //
+    Message, //
 };
-pub use self::nid::{
-    Nid,
-    NET_TYPE_O2IB, //
-};
+pub use self::msg_type::MsgType;
+pub use self::nid::Nid;
 pub use self::reject::{
     Reject,
     RejectReason, //
 };
+pub use self::stamp::Stamp;
 
 /// Magic of every o2iblnd message and reject.
 pub const MAGIC: u32 = 0x0be9_1b91;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Received messages: types, bodies and the checks of section 9.1.
+//! Messages: their bodies, and the checks of section 9.1 on those that are received.
 
 use super::{
     bytes::{
@@ -9,7 +9,10 @@ use super::{
         Reader,
         Writer, //
     },
-    desc::DESC_HDR_SIZE,
+    desc::{
+        Desc,
+        DESC_HDR_SIZE, //
+    },
     header::RawHeader,
     ByteSign,
     Checksum,
@@ -17,12 +20,12 @@ use super::{
     DescView,
     Header,
     LnetHdr,
+    MsgType,
     ParseError,
     Probe,
     HDR_SIZE,
     IMMEDIATE_HDR, //
 };
-use core::fmt;
 
 /// Offset of the LNet header, where a message has one.
 const LNET_HDR_OFFSET: usize = HDR_SIZE;
@@ -37,79 +40,7 @@ const GET_REQ_DESC_OFFSET: u16 = (IMMEDIATE_HDR + COOKIE_SIZE) as u16;
 /// End of magic and version, the part of the header that no version changes.
 const FROZEN_SIZE: usize = 6;
 
-/// Type of a message (section 1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MsgType {
-    /// Connection request, in CM private data.
-    ConnReq,
-    /// Connection accepted, in CM private data.
-    ConnAck,
-    /// Returns credits, keeps the connection alive.
-    Noop,
-    /// A whole LNet message.
-    Immediate,
-    /// Source to sink: I have data.
-    PutReq,
-    /// Sink to source: I do not want it, or cannot take it.
-    PutNak,
-    /// Sink to source: write it here.
-    PutAck,
-    /// Source to sink: it is written.
-    PutDone,
-    /// Sink to source: write your data here.
-    GetReq,
-    /// Source to sink: it is written.
-    GetDone,
-}
-
 impl MsgType {
-    /// All types.
-    pub const ALL: [Self; 10] = [
-        Self::ConnReq,
-        Self::ConnAck,
-        Self::Noop,
-        Self::Immediate,
-        Self::PutReq,
-        Self::PutNak,
-        Self::PutAck,
-        Self::PutDone,
-        Self::GetReq,
-        Self::GetDone,
-    ];
-
-    /// The type with wire value `raw`.
-    pub const fn from_wire(raw: u8) -> Option<Self> {
-        Some(match raw {
-            0xc0 => Self::ConnReq,
-            0xc1 => Self::ConnAck,
-            0xd0 => Self::Noop,
-            0xd1 => Self::Immediate,
-            0xd2 => Self::PutReq,
-            0xd3 => Self::PutNak,
-            0xd4 => Self::PutAck,
-            0xd5 => Self::PutDone,
-            0xd6 => Self::GetReq,
-            0xd7 => Self::GetDone,
-            _ => return None,
-        })
-    }
-
-    /// The wire value.
-    pub const fn to_wire(self) -> u8 {
-        match self {
-            Self::ConnReq => 0xc0,
-            Self::ConnAck => 0xc1,
-            Self::Noop => 0xd0,
-            Self::Immediate => 0xd1,
-            Self::PutReq => 0xd2,
-            Self::PutNak => 0xd3,
-            Self::PutAck => 0xd4,
-            Self::PutDone => 0xd5,
-            Self::GetReq => 0xd6,
-            Self::GetDone => 0xd7,
-        }
-    }
-
     /// Fewest bytes of a message of this type (section 4.9). A descriptor counts without its
     /// fragments, an IMMEDIATE without its payload.
     pub const fn min_nob(self) -> u32 {
@@ -123,28 +54,6 @@ impl MsgType {
             Self::PutNak | Self::PutDone | Self::GetDone => const { HDR_SIZE + COMPLETION_SIZE },
         };
         nob as u32
-    }
-
-    /// The name, as in the specification.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ConnReq => "CONNREQ",
-            Self::ConnAck => "CONNACK",
-            Self::Noop => "NOOP",
-            Self::Immediate => "IMMEDIATE",
-            Self::PutReq => "PUT_REQ",
-            Self::PutNak => "PUT_NAK",
-            Self::PutAck => "PUT_ACK",
-            Self::PutDone => "PUT_DONE",
-            Self::GetReq => "GET_REQ",
-            Self::GetDone => "GET_DONE",
-        }
-    }
-}
-
-impl fmt::Display for MsgType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
@@ -240,7 +149,7 @@ pub enum Body<D, P> {
 }
 
 /// Body of a received message. Borrows the receive buffer.
-pub type BodyIn<'a> = Body<DescView<'a>, &'a [u8]>;
+pub(super) type BodyIn<'a> = Body<DescView<'a>, &'a [u8]>;
 
 impl<D, P> Body<D, P> {
     /// The same body with descriptor and payload in another form.
@@ -275,6 +184,21 @@ impl<D, P> Body<D, P> {
                 desc: desc(from),
             },
             Self::GetDone(completion) => Body::GetDone(completion),
+        }
+    }
+
+    /// The descriptor, of those that have one.
+    pub const fn desc(&self) -> Option<&D> {
+        match self {
+            Self::PutAck { desc, .. } | Self::GetReq { desc, .. } => Some(desc),
+            Self::ConnReq(_)
+            | Self::ConnAck(_)
+            | Self::Noop
+            | Self::Immediate { .. }
+            | Self::PutReq { .. }
+            | Self::PutNak(_)
+            | Self::PutDone(_)
+            | Self::GetDone(_) => None,
         }
     }
 
@@ -324,13 +248,13 @@ impl<'a> BodyIn<'a> {
             MsgType::PutAck => Self::PutAck {
                 src_cookie: Cookie::parse(&mut reader).ok_or(short)?,
                 dst_cookie: Cookie::parse(&mut reader).ok_or(short)?,
-                desc: DescView::parse(msg, PUT_ACK_DESC_OFFSET, endian)?,
+                desc: Desc::parse(msg, PUT_ACK_DESC_OFFSET, endian)?,
             },
             MsgType::PutDone => Self::PutDone(Completion::parse(&mut reader).ok_or(short)?),
             MsgType::GetReq => Self::GetReq {
                 hdr: lnet_hdr()?,
                 cookie: Cookie::parse(&mut tail).ok_or(short)?,
-                desc: DescView::parse(msg, GET_REQ_DESC_OFFSET, endian)?,
+                desc: Desc::parse(msg, GET_REQ_DESC_OFFSET, endian)?,
             },
             MsgType::GetDone => Self::GetDone(Completion::parse(&mut reader).ok_or(short)?),
         })

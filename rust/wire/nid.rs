@@ -5,7 +5,7 @@
 use core::fmt;
 
 /// LNet network type of this driver's networks, `o2ib`.
-pub const NET_TYPE_O2IB: u16 = 5;
+const NET_TYPE_O2IB: u16 = 5;
 
 const NET_TYPE_TCP: u16 = 2;
 const NET_TYPE_LO: u16 = 9;
@@ -25,6 +25,7 @@ impl Nid {
     pub const ANY: Self = Self(u64::MAX);
 
     /// Builds an identifier from its parts.
+    #[cfg(feature = "tests")]
     pub const fn new(net_type: u16, net_num: u16, addr: u32) -> Self {
         let [t1, t0] = net_type.to_be_bytes();
         let [n1, n0] = net_num.to_be_bytes();
@@ -33,6 +34,7 @@ impl Nid {
     }
 
     /// The identifier of IPv4 address `addr` on network `o2ib<net_num>`.
+    #[cfg(feature = "tests")]
     pub const fn o2ib(net_num: u16, addr: u32) -> Self {
         Self::new(NET_TYPE_O2IB, net_num, addr)
     }

@@ -5,10 +5,6 @@
 use super::{
     super::{
         device::Hca,
-        stats::{
-            Counted,
-            Live, //
-        },
         storage::KernelStorage,
         tx::Tx, //
     },
@@ -19,17 +15,10 @@ use super::{
 };
 use crate::{
     kx::{
-        self,
         Key,
         Node, //
     },
-    proto::{
-        conn::{
-            Conn as Engine,
-            Delivery, //
-        },
-        RxId, //
-    },
+    proto::conn::Conn as Engine,
     rdma::{
         DmaBuf,
         Failed,
@@ -86,8 +75,6 @@ pub(crate) struct ConnInner {
     pub(super) lkey: Lkey,
     pub(super) sends: SendChain,
     pub(super) recvs: RecvChain,
-    /// What LNet holds, by receive buffer.
-    pub(super) delivered: KVVec<Option<(Delivery, Counted)>>,
     /// Until everything on it is gone.
     pub(super) hca: Option<Arc<Hca>>,
 }
@@ -120,15 +107,7 @@ impl ConnInner {
             lkey: hca.lkey(),
             sends: SendChain::new(CHAIN_WRS, chain_sges)?,
             recvs: RecvChain::new(limits.rx_slots.into())?,
-            delivered: kx::new_buf(limits.rx_slots.into(), |_| None)?,
             hca: Some(hca.clone()),
         })
-    }
-
-    /// Notes what LNet is given with `rx`.
-    pub(crate) fn deliver(&mut self, rx: RxId, kind: Delivery) {
-        if let Some(delivered) = self.delivered.get_mut(usize::from(rx.0)) {
-            *delivered = Some((kind, Live::LnetRx.hold()));
-        }
     }
 }

@@ -267,11 +267,7 @@ impl Conn {
         let mut saved = Saved::default();
         if let Some(bufs) = self.rx_bufs() {
             for n in (0..).zip(&self.tags).map(|(n, _)| RxId(n)) {
-                let is_held = |inner: &mut ConnInner| {
-                    let held = inner.delivered.get(usize::from(n.0));
-                    held.is_some_and(Option::is_some)
-                };
-                if self.locked(is_held) {
+                if self.feed(|engine, _| engine.held(n).is_some()) {
                     saved.add(&bufs, n);
                 }
             }
@@ -285,11 +281,11 @@ impl Conn {
         drop((bufs, slots, hca));
     }
 
-    /// What LNet was given with `rx`, which it holds no longer, and the message itself.
-    pub(crate) fn take_delivered(&self, rx: RxId) -> Option<(Delivery, Returned)> {
+    /// What LNet was given with `rx`, which it has given back, and the message itself. To be
+    /// answered then: the engine has the buffer as held until it is.
+    pub(crate) fn returned(&self, rx: RxId) -> Option<(Delivery, Returned)> {
         let mut inner = self.inner.lock();
-        let (kind, _held) = inner.delivered.get_mut(usize::from(rx.0))?.take()?;
-        // With the same hold of the lock: `release_device` copies only what is held.
+        let kind = inner.engine.held(rx)?;
         let saved = inner.saved.take(rx);
         Some((kind, Returned::new(rx, inner.rx.clone(), saved)))
     }

@@ -41,7 +41,6 @@ use crate::{
         SendFlags,
         Sge, //
     },
-    wire::DescLoc,
 };
 use kernel::prelude::*;
 
@@ -105,16 +104,10 @@ fn post_one(inner: &mut ConnInner, post: &Post) -> Result<(), PostError> {
             wr,
             op,
             rx,
-            desc,
             count,
             signal,
         } => {
-            let writes = Writes {
-                op,
-                rx,
-                desc,
-                count,
-            };
+            let writes = Writes { op, rx, count };
             post_writes(inner, wr, signal, &writes)
         }
         Post::Inv { wr, op, signal } => post_inv(inner, wr, op, signal),
@@ -262,7 +255,6 @@ fn add_send(
 struct Writes {
     op: OpId,
     rx: RxId,
-    desc: DescLoc,
     count: u16,
 }
 
@@ -304,13 +296,12 @@ fn post_chains(
         let flags = SendFlags { signaled };
         let tx = inner.engine.tx_mut(writes.op).ok_or(failed(EINVAL))?;
         let added = bufs.read(writes.rx, |buf| {
-            let sink = writes.desc.view(buf).ok_or(failed(EINVAL))?;
-            let request = next_write(tx, &sink, max_sge, lkey)?;
+            let request = next_write(tx, buf, max_sge, lkey)?;
             let sges = request.sges.get(..request.nsge).unwrap_or(&[]);
             let raw = id.to_raw();
             let added = inner
                 .sends
-                .write(raw, flags, sges, request.remote, sink.key());
+                .write(raw, flags, sges, request.remote, request.rkey);
             added.map_err(|e| failed(e.into()))
         });
         added?;
@@ -328,20 +319,15 @@ struct Request {
     sges: [Sge; MAX_SEND_SGE as usize],
     nsge: usize,
     remote: u64,
+    rkey: u32,
 }
 
-/// The next WRITE of the source that `tx` holds.
-fn next_write(
-    tx: &mut Tx,
-    sink: &crate::wire::DescView<'_>,
-    max_sge: u16,
-    lkey: Lkey,
-) -> Result<Request, PostError> {
+/// The next WRITE of the source that `tx` holds, to the sink with its fragments in `buf`.
+fn next_write(tx: &mut Tx, buf: &[u8], max_sge: u16, lkey: Lkey) -> Result<Request, PostError> {
     let mut frags = [SrcFrag::default(); MAX_SEND_SGE as usize];
     let room = usize::from(max_sge).min(frags.len());
-    let (source, cursor) = tx.writes();
     let frags = frags.get_mut(..room).unwrap_or(&mut []);
-    let write = cursor.next(source, sink, frags);
+    let write = tx.next_write(buf, frags);
     let write = write.ok().flatten().ok_or(failed(EINVAL))?;
     let none = Sge::new(DmaAddr::from_raw(0), 0, lkey);
     let mut sges = [none; MAX_SEND_SGE as usize];
@@ -352,5 +338,6 @@ fn next_write(
         sges,
         nsge: write.nsge,
         remote: write.remote,
+        rkey: write.rkey,
     })
 }

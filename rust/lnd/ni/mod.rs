@@ -37,7 +37,6 @@ use crate::{
         passive::NiInfo,
         Cause,
         Done,
-        Health,
         NiTunables, //
     },
     wire::Nid,
@@ -231,7 +230,12 @@ impl<C> Ni<C> {
                 done.status = Cause::BadInput.errno();
             }
         }
-        self.finish_with(tx, done.status, health(done.health), ended);
+        self.finish_with(
+            tx,
+            done.status,
+            lnet::Health::from_raw(done.health as u32),
+            ended,
+        );
     }
 
     /// Ends the messages of `tx` with `status` and `health`.
@@ -254,7 +258,7 @@ impl<C> Ni<C> {
             msg.finalize(status, health);
         }
         if let Some(reply) = reply {
-            reply.finalize(status, lnet::Health::Ok);
+            reply.finalize(status, lnet::Health::OK);
         }
     }
 
@@ -290,22 +294,5 @@ impl<C> Ni<C> {
         let ago = i64::try_from(ago).unwrap_or(i64::MAX);
         let when = kx::monotonic_secs().saturating_sub(ago).max(0);
         self.handle.notify_down(nid.0, when);
-    }
-}
-
-/// The engine's word for whom to blame, in LNet's.
-fn health(health: Health) -> lnet::Health {
-    match health {
-        Health::Ok => lnet::Health::Ok,
-        Health::LocalInterrupt => lnet::Health::LocalInterrupt,
-        Health::LocalDropped => lnet::Health::LocalDropped,
-        Health::LocalAborted => lnet::Health::LocalAborted,
-        Health::LocalNoRoute => lnet::Health::LocalNoRoute,
-        Health::LocalError => lnet::Health::LocalError,
-        Health::LocalTimeout => lnet::Health::LocalTimeout,
-        Health::RemoteError => lnet::Health::RemoteError,
-        Health::RemoteDropped => lnet::Health::RemoteDropped,
-        Health::RemoteTimeout => lnet::Health::RemoteTimeout,
-        Health::NetworkTimeout => lnet::Health::NetworkTimeout,
     }
 }

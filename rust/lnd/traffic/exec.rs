@@ -8,14 +8,11 @@
 
 use super::shell::Kernel;
 use crate::{
-    driver::{
-        exec::{
-            act,
-            received,
-            Completion,
-            Step, //
-        },
-        recv::writes, //
+    driver::exec::{
+        act,
+        received,
+        Completion,
+        Step, //
     },
     lnd::{
         conn::{
@@ -38,7 +35,6 @@ use crate::{
         WrId, //
     },
     rdma::{
-        self,
         Wc,
         WcBatch, //
     },
@@ -100,12 +96,7 @@ fn poll(conn: &Arc<Conn>, batch: &mut WcBatch) -> Result {
 
 /// Tells the engine of a completion.
 fn completion(conn: &Conn, bufs: &RxBufs, wc: &Wc) {
-    let status = match wc.status() {
-        rdma::WcStatus::Success => WcStatus::Success,
-        rdma::WcStatus::Flushed => WcStatus::Flushed,
-        rdma::WcStatus::Error(code) => WcStatus::Error(code),
-    };
-    let completion = Completion::new(wc.wr_id(), status);
+    let completion = Completion::new(wc.wr_id(), WcStatus::from_raw(wc.status()));
     match completion {
         Completion::Received { wr, rx } => {
             let len = wc.byte_len();
@@ -163,9 +154,6 @@ fn run_actions(conn: &Arc<Conn>) {
                 let Some(action) = inner.engine.poll_action() else {
                     return;
                 };
-                if let Action::Deliver { rx, kind, .. } = &action {
-                    inner.deliver(*rx, *kind);
-                }
                 *place = Some(action);
             }
         });
@@ -189,10 +177,9 @@ fn run_action(conn: &Arc<Conn>, action: Action<Tx>) {
         Step::Close(_) | Step::Refused { .. } => None,
     };
     conn.drive(|engine, now| {
-        step.feed(engine, now, |tx, rx, desc, total, limits| {
-            tx.start_writes(total);
+        step.feed(engine, now, |tx, rx, sink, limits| {
             let bufs = bufs.as_ref().ok_or(ChainError::BadArgument)?;
-            bufs.read(rx, |buf| writes(tx.source(), buf, desc, total, limits))
+            bufs.read(rx, |buf| tx.plan(sink, sink.total(), buf, limits))
         });
     });
 }

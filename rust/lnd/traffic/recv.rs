@@ -9,7 +9,6 @@ use crate::{
         recv::{
             payload,
             prepare,
-            writes,
             Incoming, //
         },
         shell::Ended, //
@@ -36,7 +35,7 @@ use crate::{
         Done,
         RxId, //
     },
-    wire::DescLoc,
+    wire::Desc,
 };
 use kernel::{
     prelude::*,
@@ -55,11 +54,11 @@ pub(crate) fn recv(rx: RxHandle<Conn>, m: Received) {
             None
         }
     };
-    let Some((kind, bytes)) = conn.take_delivered(rx) else {
+    let Some((kind, bytes)) = conn.returned(rx) else {
         // Only a driver that lost count gets here.
         Event::BadRxToken.count();
         if let Some(msg) = msg {
-            msg.finalize(EIO.to_errno(), Health::LocalError);
+            msg.finalize(EIO.to_errno(), Health::LOCAL_ERROR);
         }
         return;
     };
@@ -116,21 +115,19 @@ impl Incoming for Buffer<'_> {
         self.tx(|tx| tx.map_sink(msg.sink()))
     }
 
-    fn map_source(&mut self, msg: &Message, len: u32) -> core::result::Result<KBox<Tx>, i32> {
-        let (mut tx, ()) = self.tx(|tx| tx.map_source(msg.source()))?;
-        tx.start_writes(len);
+    fn map_source(&mut self, msg: &Message) -> core::result::Result<KBox<Tx>, i32> {
+        let (tx, ()) = self.tx(|tx| tx.map_source(msg.source()))?;
         Ok(tx)
     }
 
-    fn count(
+    fn plan(
         &mut self,
-        tx: &KBox<Tx>,
-        desc: DescLoc,
+        tx: &mut KBox<Tx>,
+        sink: Desc,
         len: u32,
     ) -> core::result::Result<u16, ChainError> {
         let limits = self.conn.limits();
-        self.bytes
-            .read(|buf| writes(tx.source(), buf, desc, len, &limits))
+        self.bytes.read(|buf| tx.plan(sink, len, buf, &limits))
     }
 
     fn attach(&mut self, tx: &mut KBox<Tx>, msg: Message) {
@@ -138,7 +135,7 @@ impl Incoming for Buffer<'_> {
     }
 
     fn end(&mut self, msg: Message, status: i32) {
-        msg.finalize(status, Health::Ok);
+        msg.finalize(status, Health::OK);
     }
 
     fn finish(&mut self, tx: KBox<Tx>, done: Done) {

@@ -163,7 +163,6 @@ impl Shell for Kernel {
             }
             Err((e, _handle)) => {
                 Event::RxRefused.count();
-                let _ = conn.take_delivered(rx);
                 crate::warn_ratelimited!("{}: LNet refuses {}: {:?}\n", conn.peer.nid, hdr.kind, e);
                 Err(e.to_errno())
             }

@@ -7,11 +7,9 @@ use super::{
         Phase,
         Queue, //
     },
-    rx::DigestBody,
     state::State,
     Action,
     Conn,
-    Delivery,
     EstInfo, //
 };
 use crate::proto::{
@@ -93,7 +91,6 @@ impl<S: Storage, T> Conn<S, T> {
             op,
             rx: transfer.rx,
             desc: transfer.desc,
-            total: u32::try_from(transfer.status).unwrap_or(0),
         })
     }
 
@@ -104,19 +101,7 @@ impl<S: Storage, T> Conn<S, T> {
     }
 
     fn poll_deliver(&mut self) -> Option<Action<T>> {
-        let (rx, digest) = self.rx.hand_over()?;
-        let (hdr, kind) = match digest.body {
-            DigestBody::Immediate { hdr } => (hdr, Delivery::Immediate),
-            DigestBody::PutReq { hdr, cookie: _ } => (hdr, Delivery::PutReq),
-            DigestBody::GetReq { hdr, desc, .. } => (hdr, Delivery::GetReq { desc }),
-            // Nothing else is ever delivered.
-            DigestBody::Conn(_)
-            | DigestBody::Noop
-            | DigestBody::PutNak(_)
-            | DigestBody::PutAck { .. }
-            | DigestBody::PutDone(_)
-            | DigestBody::GetDone(_) => return None,
-        };
+        let (rx, hdr, kind) = self.rx.hand_over()?;
         Some(Action::Deliver { rx, hdr, kind })
     }
 

@@ -10,8 +10,8 @@ use super::{
         Work, //
     },
     rx::{
-        Digest,
-        Grant, //
+        Grant,
+        Parsed, //
     },
     state::{
         Event,
@@ -31,7 +31,10 @@ use crate::proto::{
     Refused,
     RxId, //
 };
-use crate::wire::MAX_IMMEDIATE;
+use crate::wire::{
+    Body,
+    MAX_IMMEDIATE, //
+};
 
 const ENOTCONN: i32 = 0i32.wrapping_sub(errno::ENOTCONN);
 
@@ -105,12 +108,12 @@ impl<S: Storage, T> Conn<S, T> {
 
     /// LNet gives a buffer back; what was in it. Everything after the connection has closed ends
     /// here, and so does what is no command for this buffer.
-    fn take_back(&mut self, rx: RxId) -> Option<Digest> {
-        let digest = self.rx.take_back(rx);
-        if digest.is_none() {
+    fn take_back(&mut self, rx: RxId) -> Option<Parsed> {
+        let parsed = self.rx.take_back(rx);
+        if parsed.is_none() {
             count(&mut self.counters.bad_inputs);
         }
-        digest
+        parsed
     }
 
     /// What was in `rx` has been consumed or discarded without an answer: the buffer is posted
@@ -133,10 +136,10 @@ impl<S: Storage, T> Conn<S, T> {
     /// Answers the PUT_REQ in `rx` without taking its data: 0 when LNet wants none, else a
     /// negative errno.
     pub fn put_nak(&mut self, now: Instant, rx: RxId, status: i32) {
-        let Some(digest) = self.take_back(rx) else {
+        let Some(parsed) = self.take_back(rx) else {
             return;
         };
-        let Some(cookie) = digest.body.put_req() else {
+        let Body::PutReq { cookie, .. } = parsed.body else {
             return self.wrong_command(now, rx);
         };
         self.release_rx(rx, Grant::Credit);
@@ -158,7 +161,7 @@ impl<S: Storage, T> Conn<S, T> {
         tx: T,
         sink: Sink,
     ) -> Result<OpId, Refused<T>> {
-        let Some(digest) = self.take_back(rx) else {
+        let Some(parsed) = self.take_back(rx) else {
             let cause = Cause::BadInput;
             return Err(Refused { tx, cause });
         };
@@ -166,7 +169,7 @@ impl<S: Storage, T> Conn<S, T> {
             self.release_rx(rx, Grant::Nothing);
             return Err(Refused { tx, cause });
         }
-        let Some(cookie) = digest.body.put_req() else {
+        let Body::PutReq { cookie, .. } = parsed.body else {
             self.wrong_command(now, rx);
             let cause = Cause::BadInput;
             return Err(Refused { tx, cause });
@@ -184,10 +187,10 @@ impl<S: Storage, T> Conn<S, T> {
     /// Answers the GET_REQ in `rx` without data: -ENODATA when nothing matched, 0 for an empty
     /// reply, another negative errno.
     pub fn get_done(&mut self, now: Instant, rx: RxId, status: i32) {
-        let Some(digest) = self.take_back(rx) else {
+        let Some(parsed) = self.take_back(rx) else {
             return;
         };
-        let Some((cookie, ..)) = digest.body.get_req() else {
+        let Body::GetReq { cookie, .. } = parsed.body else {
             return self.wrong_command(now, rx);
         };
         self.release_rx(rx, Grant::Credit);
@@ -199,7 +202,7 @@ impl<S: Storage, T> Conn<S, T> {
     }
 
     /// Answers the GET_REQ in `rx` with `len` bytes of the source that `tx` holds. `writes` is the
-    /// number of RDMA WRITEs of [`count_writes`](crate::proto::chain::count_writes), or why there
+    /// number of RDMA WRITEs of [`Cursor::count`](crate::proto::chain::Cursor::count), or why there
     /// is no such number: then the peer is told so and `tx` fails.
     ///
     /// # Errors
@@ -214,7 +217,7 @@ impl<S: Storage, T> Conn<S, T> {
         len: u32,
         writes: Result<u16, ChainError>,
     ) -> Result<OpId, Refused<T>> {
-        let Some(digest) = self.take_back(rx) else {
+        let Some(parsed) = self.take_back(rx) else {
             let cause = Cause::BadInput;
             return Err(Refused { tx, cause });
         };
@@ -222,7 +225,7 @@ impl<S: Storage, T> Conn<S, T> {
             self.release_rx(rx, Grant::Nothing);
             return Err(Refused { tx, cause });
         }
-        let Some((cookie, desc, total)) = digest.body.get_req() else {
+        let Body::GetReq { cookie, desc, .. } = parsed.body else {
             self.wrong_command(now, rx);
             let cause = Cause::BadInput;
             return Err(Refused { tx, cause });
@@ -243,9 +246,10 @@ impl<S: Storage, T> Conn<S, T> {
             status: i32::try_from(len).unwrap_or(i32::MAX),
         };
         self.ops.update(op, |op| op.transfer = Some(transfer));
-        let writes = match len > total {
-            true => Err(ChainError::SinkTooShort),
-            false => writes,
+        let writes = if len > desc.total() {
+            Err(ChainError::SinkTooShort)
+        } else {
+            writes
         };
         self.planned(op, writes);
         Ok(op)
@@ -266,9 +270,12 @@ impl<S: Storage, T> Conn<S, T> {
 
     fn planned(&mut self, id: OpId, writes: Result<u16, ChainError>) {
         let max = self.limits.max_frags;
-        let writes = writes.and_then(|n| match n > max {
-            true => Err(ChainError::TooManyWrites),
-            false => Ok(n),
+        let writes = writes.and_then(|n| {
+            if n > max {
+                Err(ChainError::TooManyWrites)
+            } else {
+                Ok(n)
+            }
         });
         self.ops.update(id, |op| {
             if let Err(error) = writes {

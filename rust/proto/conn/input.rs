@@ -7,8 +7,8 @@ use super::{
     ops::OpEvent,
     post::noop_interval,
     rx::{
-        Digest,
-        Grant, //
+        Grant,
+        Parsed, //
     },
     sq::{
         Purpose,
@@ -46,13 +46,13 @@ impl<S: Storage, T> Conn<S, T> {
             return self.bad_completion(now);
         };
         count(&mut self.counters.rx_msgs);
-        let digest = Digest::new(msg);
+        let parsed = Parsed::new(msg);
         match self.state {
             State::Connecting { .. } => {
-                self.rx.park(rx, digest);
+                self.rx.park(rx, parsed);
                 self.handle_comm_est(now);
             }
-            State::Established => self.process(now, rx, digest),
+            State::Established => self.process(now, rx, parsed),
             State::Closing { .. } | State::Draining { .. } | State::Drained { .. } => {
                 count(&mut self.counters.dropped_msgs);
                 self.release_rx(rx, Grant::Nothing);

@@ -9,9 +9,8 @@ use super::{
         Work, //
     },
     rx::{
-        Digest,
-        DigestBody,
-        Grant, //
+        Grant,
+        Parsed, //
     },
     state::Event,
     Conn, //
@@ -27,10 +26,10 @@ use crate::proto::{
     RxId, //
 };
 use crate::wire::{
+    Body,
     Completion,
     Cookie,
-    DescLoc,
-    LnetGet,
+    Desc,
     LnetHdr,
     LnetMsgType,
     MsgType,
@@ -51,10 +50,10 @@ const fn carries(kind: MsgType, lnet: LnetMsgType) -> bool {
 
 impl<S: Storage, T> Conn<S, T> {
     /// Handles one message; `rx` is ours until it is given away or posted again.
-    pub(super) fn process(&mut self, now: Instant, rx: RxId, digest: Digest) {
+    pub(super) fn process(&mut self, now: Instant, rx: RxId, parsed: Parsed) {
         let handled = self
-            .admit(now, &digest)
-            .and_then(|()| self.dispatch(now, rx, digest));
+            .admit(now, &parsed)
+            .and_then(|()| self.dispatch(now, rx, parsed));
         if let Err(cause) = handled {
             self.event(now, Event::Close(cause));
             self.release_rx(rx, Grant::Nothing);
@@ -62,13 +61,13 @@ impl<S: Storage, T> Conn<S, T> {
     }
 
     /// What is checked before the type is looked at.
-    fn admit(&mut self, now: Instant, digest: &Digest) -> Result<(), Cause> {
-        digest
+    fn admit(&mut self, now: Instant, parsed: &Parsed) -> Result<(), Cause> {
+        parsed
             .hdr
             .check_identity(&self.ident)
             .map_err(Cause::Stale)?;
         self.alive = now;
-        let (held, given) = (self.credits.held(), digest.hdr.credits);
+        let (held, given) = (self.credits.held(), parsed.hdr.credits);
         if !self.credits.give(given) {
             let violation = Violation::TooManyCredits { held, given };
             return Err(Cause::Protocol(violation));
@@ -76,33 +75,32 @@ impl<S: Storage, T> Conn<S, T> {
         Ok(())
     }
 
-    fn dispatch(&mut self, now: Instant, rx: RxId, digest: Digest) -> Result<(), Cause> {
-        match digest.body {
-            DigestBody::Conn(kind) => Err(Cause::Protocol(Violation::WrongType(kind))),
-            DigestBody::Noop => self.noop(rx),
-            DigestBody::Immediate { hdr } => self.request(rx, digest, MsgType::Immediate, &hdr),
-            DigestBody::PutReq { hdr, cookie: _ } => {
-                self.request(rx, digest, MsgType::PutReq, &hdr)
+    fn dispatch(&mut self, now: Instant, rx: RxId, parsed: Parsed) -> Result<(), Cause> {
+        let kind = parsed.body.kind();
+        match parsed.body {
+            Body::ConnReq(_) | Body::ConnAck(_) => Err(Cause::Protocol(Violation::WrongType(kind))),
+            Body::Noop => self.noop(rx),
+            Body::Immediate { hdr, .. } | Body::PutReq { hdr, .. } => {
+                self.request(rx, parsed, kind, &hdr)
             }
-            DigestBody::GetReq { hdr, total, .. } => {
-                let limit = LnetGet::from_union(&hdr.msg).map_or(0, |get| get.sink_length);
-                if hdr.kind == LnetMsgType::Get && total > limit {
+            Body::GetReq { hdr, desc, .. } => {
+                let (total, room) = (desc.total(), hdr.get_room());
+                if let Some(limit) = room.filter(|&room| total > room) {
                     return Err(Cause::Protocol(Violation::DescTooLong {
                         desc: total,
                         msg: limit,
                     }));
                 }
-                self.request(rx, digest, MsgType::GetReq, &hdr)
+                self.request(rx, parsed, kind, &hdr)
             }
-            DigestBody::PutAck {
+            Body::PutAck {
                 src_cookie,
                 dst_cookie,
                 desc,
-                total,
-            } => self.put_ack(now, rx, src_cookie, dst_cookie, (desc, total)),
-            DigestBody::PutNak(completion) => self.put_nak_msg(rx, completion),
-            DigestBody::PutDone(completion) => self.put_done(now, rx, completion),
-            DigestBody::GetDone(completion) => self.get_done_msg(now, rx, completion),
+            } => self.on_put_ack(now, rx, src_cookie, dst_cookie, desc),
+            Body::PutNak(completion) => self.on_put_nak(rx, completion),
+            Body::PutDone(completion) => self.on_put_done(now, rx, completion),
+            Body::GetDone(completion) => self.on_get_done(now, rx, completion),
         }
     }
 
@@ -130,7 +128,7 @@ impl<S: Storage, T> Conn<S, T> {
     fn request(
         &mut self,
         rx: RxId,
-        digest: Digest,
+        parsed: Parsed,
         kind: MsgType,
         hdr: &LnetHdr,
     ) -> Result<(), Cause> {
@@ -138,7 +136,7 @@ impl<S: Storage, T> Conn<S, T> {
         if !carries(kind, hdr.kind) {
             return Err(Cause::Protocol(Violation::WrongLnetType(kind)));
         }
-        self.rx.deliver(rx, digest);
+        self.rx.deliver(rx, parsed);
         Ok(())
     }
 
@@ -156,13 +154,13 @@ impl<S: Storage, T> Conn<S, T> {
             .ok_or(Cause::Protocol(Violation::NoSuchCookie(kind)))
     }
 
-    fn put_ack(
+    fn on_put_ack(
         &mut self,
         now: Instant,
         rx: RxId,
         src_cookie: Cookie,
         dst_cookie: Cookie,
-        (desc, total): (DescLoc, u32),
+        desc: Desc,
     ) -> Result<(), Cause> {
         let is_put = |work: &Work| matches!(work, Work::Put { .. });
         let (id, work) = self.waiting(MsgType::PutAck, src_cookie, is_put)?;
@@ -181,11 +179,11 @@ impl<S: Storage, T> Conn<S, T> {
             rx,
             desc,
             left: 0,
-            status: i32::try_from(total).unwrap_or(i32::MAX),
+            status: i32::try_from(desc.total()).unwrap_or(i32::MAX),
         };
         self.ops.update(id, |op| op.transfer = Some(transfer));
         self.ops.enter(id, Phase::Planning);
-        if total > len {
+        if desc.total() > len {
             // The sink wants more than there is: the peer is told so, and so is LNet.
             self.put_planned(now, id, Err(ChainError::SourceTooShort));
         } else {
@@ -194,7 +192,7 @@ impl<S: Storage, T> Conn<S, T> {
         Ok(())
     }
 
-    fn put_nak_msg(&mut self, rx: RxId, completion: Completion) -> Result<(), Cause> {
+    fn on_put_nak(&mut self, rx: RxId, completion: Completion) -> Result<(), Cause> {
         let is_put = |work: &Work| matches!(work, Work::Put { .. });
         let (id, _) = self.waiting(MsgType::PutNak, completion.cookie, is_put)?;
         self.conclude(id, completion.status, Done::OK);
@@ -204,7 +202,7 @@ impl<S: Storage, T> Conn<S, T> {
         Ok(())
     }
 
-    fn put_done(&mut self, now: Instant, rx: RxId, completion: Completion) -> Result<(), Cause> {
+    fn on_put_done(&mut self, now: Instant, rx: RxId, completion: Completion) -> Result<(), Cause> {
         let is_sink = |work: &Work| matches!(work, Work::PutSink { .. });
         let (id, _) = self.waiting(MsgType::PutDone, completion.cookie, is_sink)?;
         self.conclude(id, completion.status, Done::OK);
@@ -215,12 +213,7 @@ impl<S: Storage, T> Conn<S, T> {
         Ok(())
     }
 
-    fn get_done_msg(
-        &mut self,
-        now: Instant,
-        rx: RxId,
-        completion: Completion,
-    ) -> Result<(), Cause> {
+    fn on_get_done(&mut self, now: Instant, rx: RxId, completion: Completion) -> Result<(), Cause> {
         let is_get = |work: &Work| matches!(work, Work::Get { .. });
         let (id, work) = self.waiting(MsgType::GetDone, completion.cookie, is_get)?;
         let room = match work {

@@ -39,9 +39,9 @@ mod snapshot;
 mod sq;
 mod state;
 
+#[cfg(feature = "tests")]
+pub use self::post::OutBody;
 pub use self::post::{
-    Emitted,
-    OutBody,
     OutMsg,
     Post,
     PostError, //
@@ -80,7 +80,7 @@ use super::{
     Stage, //
 };
 use crate::wire::{
-    DescLoc,
+    Desc,
     Identity,
     LnetHdr,
     Stamp,
@@ -133,15 +133,26 @@ pub enum Submit {
     },
 }
 
-/// What the driver sees of a work completion.
+/// How a work request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WcStatus {
-    /// It ended well.
+    /// It succeeded.
     Success,
-    /// It was flushed.
+    /// It was flushed: the queue pair is in the error state.
     Flushed,
-    /// It failed: the status as the verbs number it.
+    /// It failed, with a number of `enum ib_wc_status`.
     Error(u32),
+}
+
+impl WcStatus {
+    /// The status with number `raw` in `enum ib_wc_status`, which is part of the kernel's ABI.
+    pub const fn from_raw(raw: u32) -> Self {
+        match raw {
+            0 => Self::Success,
+            5 => Self::Flushed,
+            other => Self::Error(other),
+        }
+    }
 }
 
 /// What has been agreed.
@@ -169,8 +180,8 @@ pub enum Delivery {
     PutReq,
     /// LNet is to say what is sent. Answer with [`Conn::get_source`] or [`Conn::get_done`].
     GetReq {
-        /// The peer's descriptor, in the buffer.
-        desc: DescLoc,
+        /// The peer's descriptor, whose fragments are in the buffer.
+        desc: Desc,
     },
 }
 
@@ -192,17 +203,16 @@ pub enum Action<T> {
         /// What it is.
         kind: Delivery,
     },
-    /// The sink of a PUT is known: count the WRITEs of its source against the descriptor in `rx`
-    /// and call [`Conn::put_planned`].
+    /// The sink of a PUT is known: count the WRITEs that fill it from the source and call
+    /// [`Conn::put_planned`]. It is not longer than the source.
     Plan {
-        /// Operation.
+        /// The PUT.
         op: OpId,
-        /// Buffer with the descriptor.
+        /// Receive buffer with the fragments of the descriptor; stays until the last WRITE is
+        /// posted.
         rx: RxId,
-        /// The descriptor.
-        desc: DescLoc,
-        /// Sum of its fragments in bytes, at most the length of the source.
-        total: u32,
+        /// The peer's descriptor.
+        desc: Desc,
     },
     /// The message has ended and no device knows its memory: unmap, release, finalize.
     Finish {
@@ -331,11 +341,13 @@ impl<S: Storage, T> Conn<S, T> {
     }
 
     /// Who is at the two ends.
+    #[cfg(feature = "tests")]
     pub fn identity(&self) -> &Identity {
         &self.ident
     }
 
     /// Our side.
+    #[cfg(feature = "tests")]
     pub fn role(&self) -> Role {
         self.role
     }
@@ -356,6 +368,7 @@ impl<S: Storage, T> Conn<S, T> {
     }
 
     /// Whether it is drained, all actions have been pulled and LNet holds no buffer.
+    #[cfg(feature = "tests")]
     pub fn is_released(&self) -> bool {
         self.is_drained() && !self.has_actions() && self.rx.held() == 0
     }
@@ -364,6 +377,12 @@ impl<S: Storage, T> Conn<S, T> {
     /// the deadlines of the connect and of the drain that have begun stay as they are.
     pub fn retune(&mut self, live: LiveTunables) {
         self.live = live;
+    }
+
+    /// What LNet was given with `rx`, as long as the buffer has not been given back. `None` for any
+    /// other buffer.
+    pub fn held(&self, rx: RxId) -> Option<Delivery> {
+        self.rx.held_in(rx)
     }
 
     /// The LNet message of an operation. `None` when it has ended.
@@ -409,10 +428,10 @@ impl<S: Storage, T> Conn<S, T> {
         self.alive = now;
         self.last_send = now;
         while self.is_established() {
-            let Some((rx, digest)) = self.rx.unpark() else {
+            let Some((rx, parsed)) = self.rx.unpark() else {
                 break;
             };
-            self.process(now, rx, digest);
+            self.process(now, rx, parsed);
         }
     }
 

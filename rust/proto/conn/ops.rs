@@ -18,13 +18,12 @@ use crate::proto::{
 };
 use crate::wire::{
     Cookie,
-    DescLoc,
+    Desc,
     LnetHdr, //
 };
-use core::hash::{
-    Hash,
-    Hasher, //
-};
+use core::hash::Hash;
+#[cfg(feature = "tests")]
+use core::hash::Hasher;
 
 /// What an operation is about.
 #[derive(Clone, Copy, Debug, Hash)]
@@ -76,7 +75,7 @@ pub(super) struct Transfer {
     pub(super) cookie: Cookie,
     /// Where the peer's descriptor is, as long as WRITEs are left.
     pub(super) rx: RxId,
-    pub(super) desc: DescLoc,
+    pub(super) desc: Desc,
     /// WRITEs that have not been posted.
     pub(super) left: u16,
     /// Status of the DONE.
@@ -243,6 +242,7 @@ pub(super) enum Queue {
 
 impl Queue {
     /// Those on which operations are.
+    #[cfg(feature = "tests")]
     const IN_USE: [Self; 7] = [
         Self::Reserve,
         Self::Credit,
@@ -342,6 +342,7 @@ impl<T> Op<T> {
 
     /// All that decides what comes of it; cookies of the peer are told by what `theirs` makes of
     /// them, and of a receive buffer only that there is one.
+    #[cfg(feature = "tests")]
     fn hash_future<H: Hasher, N: Hash>(&self, theirs: impl Fn(Cookie) -> Option<N>, state: &mut H)
     where
         T: Hash,
@@ -400,6 +401,7 @@ where
     }
 }
 
+#[cfg(feature = "tests")]
 impl<S: Storage, T: Copy + Ord + Hash> Ops<S, T> {
     /// For [`Conn::hash_future`](super::Conn::hash_future): operations are told by their LNet
     /// message, in its order, and lists by what is on them.

@@ -33,61 +33,21 @@ use crate::proto::{
 };
 use crate::wire::{
     self,
-    BodyOut,
+    Body,
     Completion,
-    Cookie,
-    DescLoc,
     DescOut,
     Detached,
     EmitError,
     Endian,
     Frag,
     Header,
-    LnetHdr,
     MsgType,
-    PayloadOut,
     Version, //
 };
 
-/// Body of a message to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutBody {
-    /// NOOP.
-    Noop,
-    /// IMMEDIATE. Its payload is in a buffer of the transmission.
-    Immediate(LnetHdr),
-    /// PUT_REQ.
-    PutReq {
-        /// LNet header.
-        hdr: LnetHdr,
-        /// Our cookie.
-        cookie: Cookie,
-    },
-    /// PUT_NAK.
-    PutNak(Completion),
-    /// PUT_ACK.
-    PutAck {
-        /// The source's cookie.
-        src_cookie: Cookie,
-        /// Our cookie.
-        dst_cookie: Cookie,
-        /// Our sink.
-        sink: Sink,
-    },
-    /// PUT_DONE.
-    PutDone(Completion),
-    /// GET_REQ.
-    GetReq {
-        /// LNet header.
-        hdr: LnetHdr,
-        /// Our cookie.
-        cookie: Cookie,
-        /// Our sink.
-        sink: Sink,
-    },
-    /// GET_DONE.
-    GetDone(Completion),
-}
+/// Body of a message to be sent: with our sink, and without the payload of an IMMEDIATE, which is
+/// in a buffer of the transmission.
+pub type OutBody = Body<Sink, ()>;
 
 /// A message to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,16 +70,7 @@ pub struct Emitted {
 impl OutMsg {
     /// The type of the message.
     pub const fn kind(&self) -> MsgType {
-        match self.body {
-            OutBody::Noop => MsgType::Noop,
-            OutBody::Immediate(_) => MsgType::Immediate,
-            OutBody::PutReq { .. } => MsgType::PutReq,
-            OutBody::PutNak(_) => MsgType::PutNak,
-            OutBody::PutAck { .. } => MsgType::PutAck,
-            OutBody::PutDone(_) => MsgType::PutDone,
-            OutBody::GetReq { .. } => MsgType::GetReq,
-            OutBody::GetDone(_) => MsgType::GetDone,
-        }
+        self.body.kind()
     }
 
     /// Writes the message to the start of a slot's buffer. The payload of an IMMEDIATE is not
@@ -129,50 +80,26 @@ impl OutMsg {
     ///
     /// Those of [`wire::emit`].
     pub fn emit(&self, cksum: bool, buf: &mut [u8]) -> Result<Emitted, EmitError> {
-        let completion = |body: &BodyOut<'_>, buf: &mut [u8]| {
-            let len = wire::emit(&self.hdr, body, cksum, Endian::NATIVE, buf)?;
-            Ok(Emitted {
-                len,
-                detached: None,
-            })
-        };
         match self.body {
-            OutBody::Noop => completion(&BodyOut::Noop, buf),
-            OutBody::Immediate(hdr) if hdr.payload_len == 0 => {
-                let payload = PayloadOut::Copy(&[]);
-                completion(&BodyOut::Immediate { hdr, payload }, buf)
-            }
-            OutBody::Immediate(hdr) => {
+            Body::Immediate { hdr, .. } if hdr.payload_len > 0 => {
                 let detached = wire::emit_detached(&self.hdr, &hdr, Endian::NATIVE, buf)?;
                 Ok(Emitted {
                     len: wire::IMMEDIATE_HDR,
                     detached: cksum.then_some(detached),
                 })
             }
-            OutBody::PutReq { hdr, cookie } => completion(&BodyOut::PutReq { hdr, cookie }, buf),
-            OutBody::PutNak(done) => completion(&BodyOut::PutNak(done), buf),
-            OutBody::PutDone(done) => completion(&BodyOut::PutDone(done), buf),
-            OutBody::GetDone(done) => completion(&BodyOut::GetDone(done), buf),
-            OutBody::PutAck {
-                src_cookie,
-                dst_cookie,
-                sink,
-            } => {
-                let frags = [sink.frag()];
-                let desc = sink.desc(&frags);
-                completion(
-                    &BodyOut::PutAck {
-                        src_cookie,
-                        dst_cookie,
-                        desc,
-                    },
-                    buf,
-                )
-            }
-            OutBody::GetReq { hdr, cookie, sink } => {
-                let frags = [sink.frag()];
-                let desc = sink.desc(&frags);
-                completion(&BodyOut::GetReq { hdr, cookie, desc }, buf)
+            body => {
+                let frag = body.desc().map(Sink::frag);
+                let key = |sink: Sink| DescOut {
+                    key: sink.key,
+                    frags: frag.as_slice(),
+                };
+                let body = body.map(key, |()| &[][..]);
+                let len = wire::emit(&self.hdr, &body, cksum, Endian::NATIVE, buf)?;
+                Ok(Emitted {
+                    len,
+                    detached: None,
+                })
             }
         }
     }
@@ -183,13 +110,6 @@ impl Sink {
         Frag {
             addr: self.addr,
             nob: self.nob,
-        }
-    }
-
-    const fn desc<'a>(&self, frags: &'a [Frag]) -> DescOut<'a> {
-        DescOut {
-            key: self.key,
-            frags,
         }
     }
 }
@@ -232,10 +152,8 @@ pub enum Post {
         wr: WrId,
         /// The operation, whose cursor goes on.
         op: OpId,
-        /// Buffer with the peer's descriptor.
+        /// Buffer with the fragments of the peer's descriptor.
         rx: RxId,
-        /// The descriptor.
-        desc: DescLoc,
         /// Number of WRITEs, at least 1.
         count: u16,
         /// Whether the last one is signalled.
@@ -424,7 +342,7 @@ impl<S: Storage, T> Conn<S, T> {
         let op = self.ops.get_mut(id)?;
         let transfer = op.transfer.as_mut()?;
         transfer.left = transfer.left.saturating_sub(n);
-        let (rx, desc) = (transfer.rx, transfer.desc);
+        let rx = transfer.rx;
         op.postings = op.postings.saturating_add(1);
         let wrs = u32::from(n);
         let (wr, _) = self.sq.push(Purpose::Writes, Some(id), wrs, now);
@@ -435,7 +353,6 @@ impl<S: Storage, T> Conn<S, T> {
             wr,
             op: id,
             rx,
-            desc,
             count: n,
             signal,
         })
@@ -448,7 +365,7 @@ impl<S: Storage, T> Conn<S, T> {
         count(&mut self.counters.tx_noops);
         let (wr, slot) = self.sq.push(Purpose::Noop, None, 1, now);
         self.pending = Some(Pending::Send(None));
-        let msg = self.out_msg(now, OutBody::Noop);
+        let msg = self.out_msg(now, Body::Noop);
         Post::Send {
             wr,
             slot,
@@ -603,30 +520,30 @@ pub(super) fn noop_interval<S: Storage, T>(conn: &Conn<S, T>) -> Option<Instant>
 fn body<T>(op: &Op<T>) -> Option<OutBody> {
     let completion = |cookie, status| Completion { cookie, status };
     Some(match op.work {
-        Work::Immediate { hdr, .. } => OutBody::Immediate(hdr),
+        Work::Immediate { hdr, .. } => Body::Immediate { hdr, payload: () },
         Work::Put { hdr, .. } => match op.transfer {
-            None => OutBody::PutReq {
+            None => Body::PutReq {
                 hdr,
                 cookie: op.cookie,
             },
-            Some(transfer) => OutBody::PutDone(completion(transfer.cookie, transfer.status)),
+            Some(transfer) => Body::PutDone(completion(transfer.cookie, transfer.status)),
         },
-        Work::Get { hdr, sink } => OutBody::GetReq {
+        Work::Get { hdr, sink } => Body::GetReq {
             hdr,
             cookie: op.cookie,
-            sink,
+            desc: sink,
         },
-        Work::PutSink { src, sink } => OutBody::PutAck {
+        Work::PutSink { src, sink } => Body::PutAck {
             src_cookie: src,
             dst_cookie: op.cookie,
-            sink,
+            desc: sink,
         },
         Work::GetSource => {
             let transfer = op.transfer?;
-            OutBody::GetDone(completion(transfer.cookie, transfer.status))
+            Body::GetDone(completion(transfer.cookie, transfer.status))
         }
-        Work::Nak { cookie, status } => OutBody::PutNak(completion(cookie, status)),
-        Work::NoData { cookie, status } => OutBody::GetDone(completion(cookie, status)),
+        Work::Nak { cookie, status } => Body::PutNak(completion(cookie, status)),
+        Work::NoData { cookie, status } => Body::GetDone(completion(cookie, status)),
     })
 }
 

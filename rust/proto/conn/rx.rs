@@ -2,6 +2,7 @@
 
 //! Receive buffers of a connection, and what is in them.
 
+use super::Delivery;
 use crate::proto::{
     ids::GEN_MASK,
     slab::{
@@ -16,18 +17,14 @@ use crate::proto::{
 };
 use crate::wire::{
     Body,
-    Completion,
-    Cookie,
-    DescLoc,
+    Desc,
     Header,
     LnetHdr,
-    Message,
-    MsgType, //
+    Message, //
 };
-use core::hash::{
-    Hash,
-    Hasher, //
-};
+use core::hash::Hash;
+#[cfg(feature = "tests")]
+use core::hash::Hasher;
 
 /// What a receive does for the credits once it is posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,109 +58,36 @@ pub(super) enum RxState {
     Dead,
 }
 
-/// A message without the borrow of its buffer.
+/// A received message without the borrow of its buffer: what is kept while its turn has not come,
+/// or LNet has it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Digest {
+pub(super) struct Parsed {
     pub(super) hdr: Header,
-    pub(super) body: DigestBody,
+    pub(super) body: Body<Desc, ()>,
 }
 
-/// As [`Body`], with descriptors by location.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum DigestBody {
-    Conn(MsgType),
-    Noop,
-    Immediate {
-        hdr: LnetHdr,
-    },
-    PutReq {
-        hdr: LnetHdr,
-        cookie: Cookie,
-    },
-    PutNak(Completion),
-    PutAck {
-        src_cookie: Cookie,
-        dst_cookie: Cookie,
-        desc: DescLoc,
-        total: u32,
-    },
-    PutDone(Completion),
-    GetReq {
-        hdr: LnetHdr,
-        cookie: Cookie,
-        desc: DescLoc,
-        total: u32,
-    },
-    GetDone(Completion),
-}
-
-impl DigestBody {
-    /// The cookie, when it is a PUT_REQ.
-    pub(super) const fn put_req(&self) -> Option<Cookie> {
-        match *self {
-            Self::PutReq { cookie, .. } => Some(cookie),
-            Self::Conn(_)
-            | Self::Noop
-            | Self::Immediate { .. }
-            | Self::PutNak(_)
-            | Self::PutAck { .. }
-            | Self::PutDone(_)
-            | Self::GetReq { .. }
-            | Self::GetDone(_) => None,
-        }
-    }
-
-    /// The cookie, the sink and its length, when it is a GET_REQ.
-    pub(super) const fn get_req(&self) -> Option<(Cookie, DescLoc, u32)> {
-        match *self {
-            Self::GetReq {
-                cookie,
-                desc,
-                total,
-                ..
-            } => Some((cookie, desc, total)),
-            Self::Conn(_)
-            | Self::Noop
-            | Self::Immediate { .. }
-            | Self::PutReq { .. }
-            | Self::PutNak(_)
-            | Self::PutAck { .. }
-            | Self::PutDone(_)
-            | Self::GetDone(_) => None,
-        }
-    }
-}
-
-impl Digest {
+impl Parsed {
     pub(super) fn new(msg: &Message<'_>) -> Self {
-        let body = match msg.body {
-            Body::ConnReq(_) => DigestBody::Conn(MsgType::ConnReq),
-            Body::ConnAck(_) => DigestBody::Conn(MsgType::ConnAck),
-            Body::Noop => DigestBody::Noop,
-            Body::Immediate { hdr, payload: _ } => DigestBody::Immediate { hdr },
-            Body::PutReq { hdr, cookie } => DigestBody::PutReq { hdr, cookie },
-            Body::PutNak(completion) => DigestBody::PutNak(completion),
-            Body::PutAck {
-                src_cookie,
-                dst_cookie,
-                desc,
-            } => DigestBody::PutAck {
-                src_cookie,
-                dst_cookie,
-                desc: desc.loc(),
-                // Parsing has ruled out that it does not fit.
-                total: desc.total_len().unwrap_or(u32::MAX),
-            },
-            Body::PutDone(completion) => DigestBody::PutDone(completion),
-            Body::GetReq { hdr, cookie, desc } => DigestBody::GetReq {
-                hdr,
-                cookie,
-                desc: desc.loc(),
-                total: desc.total_len().unwrap_or(u32::MAX),
-            },
-            Body::GetDone(completion) => DigestBody::GetDone(completion),
-        };
-        Self { hdr: msg.hdr, body }
+        Self {
+            hdr: msg.hdr,
+            body: msg.body.map(|view| view.desc(), |_payload| ()),
+        }
+    }
+
+    /// What LNet is given, if this is a message for it.
+    pub(super) const fn delivery(&self) -> Option<(LnetHdr, Delivery)> {
+        match self.body {
+            Body::Immediate { hdr, .. } => Some((hdr, Delivery::Immediate)),
+            Body::PutReq { hdr, .. } => Some((hdr, Delivery::PutReq)),
+            Body::GetReq { hdr, desc, .. } => Some((hdr, Delivery::GetReq { desc })),
+            Body::ConnReq(_)
+            | Body::ConnAck(_)
+            | Body::Noop
+            | Body::PutNak(_)
+            | Body::PutAck { .. }
+            | Body::PutDone(_)
+            | Body::GetDone(_) => None,
+        }
     }
 }
 
@@ -173,7 +97,7 @@ struct RxSlot {
     /// How often the buffer has been posted.
     gen: u64,
     /// The message, from arrival until the buffer is to be posted again.
-    digest: Option<Digest>,
+    parsed: Option<Parsed>,
 }
 
 /// All receive buffers of a connection.
@@ -206,7 +130,7 @@ impl<S: Storage> RxSlots<S> {
         let slots = storage.alloc(usize::from(n), |_| RxSlot {
             state: RxState::ToPost(Grant::Nothing),
             gen: 0,
-            digest: None,
+            parsed: None,
         })?;
         let mut links = Links::new(storage, n)?;
         let mut to_post = List::new(ListId::new(1));
@@ -236,8 +160,8 @@ impl<S: Storage> RxSlots<S> {
         self.get(rx).map(|slot| slot.state)
     }
 
-    pub(super) fn digest(&self, rx: RxId) -> Option<Digest> {
-        self.get(rx).and_then(|slot| slot.digest)
+    pub(super) fn parsed(&self, rx: RxId) -> Option<Parsed> {
+        self.get(rx).and_then(|slot| slot.parsed)
     }
 
     /// Receives that the device has.
@@ -306,7 +230,7 @@ impl<S: Storage> RxSlots<S> {
             return None;
         };
         slot.gen = slot.gen.wrapping_add(1) & GEN_MASK;
-        slot.digest = None;
+        slot.parsed = None;
         let wr = WrId::recv(rx, slot.gen);
         self.enter(rx, RxState::Posting(grant));
         Some((wr, rx, !self.to_post.is_empty()))
@@ -344,41 +268,48 @@ impl<S: Storage> RxSlots<S> {
     }
 
     /// Keeps a message until its turn comes.
-    fn keep(&mut self, rx: RxId, digest: Digest, state: RxState) {
+    fn keep(&mut self, rx: RxId, parsed: Parsed, state: RxState) {
         if let Some(slot) = self.get_mut(rx) {
-            slot.digest = Some(digest);
+            slot.parsed = Some(parsed);
         }
         self.enter(rx, state);
     }
 
-    pub(super) fn park(&mut self, rx: RxId, digest: Digest) {
-        self.keep(rx, digest, RxState::Parked);
+    pub(super) fn park(&mut self, rx: RxId, parsed: Parsed) {
+        self.keep(rx, parsed, RxState::Parked);
     }
 
     /// The oldest parked message.
-    pub(super) fn unpark(&mut self) -> Option<(RxId, Digest)> {
+    pub(super) fn unpark(&mut self) -> Option<(RxId, Parsed)> {
         let rx = RxId(self.parked.front()?);
         self.enter(rx, RxState::Lent);
-        self.digest(rx).map(|digest| (rx, digest))
+        self.parsed(rx).map(|parsed| (rx, parsed))
     }
 
-    pub(super) fn deliver(&mut self, rx: RxId, digest: Digest) {
-        self.keep(rx, digest, RxState::Deliver);
+    pub(super) fn deliver(&mut self, rx: RxId, parsed: Parsed) {
+        self.keep(rx, parsed, RxState::Deliver);
     }
 
     /// The next message for LNet; its buffer is LNet's from now on.
-    pub(super) fn hand_over(&mut self) -> Option<(RxId, Digest)> {
+    pub(super) fn hand_over(&mut self) -> Option<(RxId, LnetHdr, Delivery)> {
         let rx = RxId(self.deliver.front()?);
         self.enter(rx, RxState::Held);
-        self.digest(rx).map(|digest| (rx, digest))
+        let (hdr, kind) = self.parsed(rx)?.delivery()?;
+        Some((rx, hdr, kind))
+    }
+
+    /// What LNet was given with `rx`, as long as it or the driver's answer for it has the buffer.
+    pub(super) fn held_in(&self, rx: RxId) -> Option<Delivery> {
+        let slot = self.get(rx).filter(|slot| slot.state == RxState::Held)?;
+        slot.parsed?.delivery().map(|(_, kind)| kind)
     }
 
     /// LNet gives `rx` back; what was in it. `None` when it is not LNet's.
-    pub(super) fn take_back(&mut self, rx: RxId) -> Option<Digest> {
+    pub(super) fn take_back(&mut self, rx: RxId) -> Option<Parsed> {
         match self.state(rx)? {
             RxState::Held => {
                 self.enter(rx, RxState::Lent);
-                self.digest(rx)
+                self.parsed(rx)
             }
             RxState::ToPost(_)
             | RxState::Posting(_)
@@ -391,6 +322,7 @@ impl<S: Storage> RxSlots<S> {
     }
 
     /// For [`Conn::hash_future`](super::Conn::hash_future): one buffer is as good as another.
+    #[cfg(feature = "tests")]
     pub(super) fn hash_future<H: Hasher>(&self, state: &mut H) {
         (self.posted, self.held).hash(state);
         (self.parked.len(), self.deliver.len()).hash(state);
@@ -417,8 +349,8 @@ impl<S: Storage> RxSlots<S> {
         for idx in 0..u16::try_from(self.slots.as_ref().len()).unwrap_or(u16::MAX) {
             let rx = RxId(idx);
             let immediate = matches!(
-                self.digest(rx).map(|digest| digest.body),
-                Some(DigestBody::Immediate { .. })
+                self.parsed(rx).map(|parsed| parsed.body),
+                Some(Body::Immediate { .. })
             );
             match self.state(rx) {
                 Some(RxState::Deliver) if immediate => {}

@@ -18,7 +18,9 @@ use crate::proto::{
     Cause,
     Instant, //
 };
+#[cfg(feature = "tests")]
 use crate::wire::Cookie;
+#[cfg(feature = "tests")]
 use core::hash::{
     Hash,
     Hasher, //
@@ -120,6 +122,7 @@ where
     }
 }
 
+#[cfg(feature = "tests")]
 impl<S: Storage, T: Copy + Ord + Hash> Conn<S, T> {
     /// Hashes all that decides what a connection does next, for searches that are to visit each
     /// state once. Which buffer, slot, number or cookie something has got is left out: where it
@@ -142,6 +145,7 @@ impl<S: Storage, T: Copy + Ord + Hash> Conn<S, T> {
 
 impl<S: Storage, T> Conn<S, T> {
     /// The message whose operation waits for the peer to answer with `cookie`.
+    #[cfg(feature = "tests")]
     pub fn waits_for(&self, cookie: Cookie) -> Option<&T> {
         self.ops.waiting(cookie).and_then(|(_, op)| op.tx.as_ref())
     }

@@ -14,10 +14,9 @@ use crate::proto::{
     SlotId,
     WrId, //
 };
-use core::hash::{
-    Hash,
-    Hasher, //
-};
+use core::hash::Hash;
+#[cfg(feature = "tests")]
+use core::hash::Hasher;
 
 /// What a posting was for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -222,6 +221,7 @@ impl<S: Storage> Sq<S> {
 
     /// For [`Conn::hash_future`](super::Conn::hash_future). The other counters are sums over the
     /// postings; slots are taken in turn, whatever their number.
+    #[cfg(feature = "tests")]
     pub(super) fn hash_future<H: Hasher, N: Hash>(
         &self,
         name: impl Fn(OpId) -> Option<N>,

@@ -206,40 +206,29 @@ pub(super) fn step<'a>(state: &State, event: AttemptEvent<'a>) -> Step<'a> {
         // The driver does not know an attempt before it is started.
         State::Free | State::Delayed(_) | State::Starting { .. } => Step::Late,
         State::Active { phase, .. } => step_active(*phase, event),
-        State::Opening { .. } => match event {
-            AttemptEvent::AddrResolved
-            | AttemptEvent::RouteResolved
-            | AttemptEvent::Connecting
-            | AttemptEvent::AddrError
-            | AttemptEvent::RouteError
-            | AttemptEvent::CallFailed(_)
-            | AttemptEvent::CreateFailed(_)
-            | AttemptEvent::LimitsLowered(_)
-            | AttemptEvent::Connected(_)
-            | AttemptEvent::Rejected { .. }
-            | AttemptEvent::Unreachable
-            | AttemptEvent::ConnectError
-            | AttemptEvent::Disconnected
-            | AttemptEvent::DeviceGone => Step::Late,
-            AttemptEvent::Released => Step::Lost,
-        },
-        State::Dying { .. } => match event {
-            AttemptEvent::AddrResolved
-            | AttemptEvent::RouteResolved
-            | AttemptEvent::Connecting
-            | AttemptEvent::AddrError
-            | AttemptEvent::RouteError
-            | AttemptEvent::CallFailed(_)
-            | AttemptEvent::CreateFailed(_)
-            | AttemptEvent::LimitsLowered(_)
-            | AttemptEvent::Connected(_)
-            | AttemptEvent::Rejected { .. }
-            | AttemptEvent::Unreachable
-            | AttemptEvent::ConnectError
-            | AttemptEvent::Disconnected
-            | AttemptEvent::DeviceGone => Step::Late,
-            AttemptEvent::Released => Step::Released,
-        },
+        State::Opening { .. } => after_claim(event, Step::Lost),
+        State::Dying { .. } => after_claim(event, Step::Released),
+    }
+}
+
+/// The outcome was claimed before: only the end of the resources matters, which is `released`.
+const fn after_claim<'a>(event: AttemptEvent<'a>, released: Step<'a>) -> Step<'a> {
+    match event {
+        AttemptEvent::AddrResolved
+        | AttemptEvent::RouteResolved
+        | AttemptEvent::Connecting
+        | AttemptEvent::AddrError
+        | AttemptEvent::RouteError
+        | AttemptEvent::CallFailed(_)
+        | AttemptEvent::CreateFailed(_)
+        | AttemptEvent::LimitsLowered(_)
+        | AttemptEvent::Connected(_)
+        | AttemptEvent::Rejected { .. }
+        | AttemptEvent::Unreachable
+        | AttemptEvent::ConnectError
+        | AttemptEvent::Disconnected
+        | AttemptEvent::DeviceGone => Step::Late,
+        AttemptEvent::Released => released,
     }
 }
 

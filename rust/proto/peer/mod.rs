@@ -36,8 +36,9 @@ pub use self::pace::{
     MAX_RACES, //
 };
 pub use self::queue::Ticket;
+pub use self::reject::Offer;
+#[cfg(feature = "tests")]
 pub use self::reject::{
-    Offer,
     CM_REJ_CONSUMER_DEFINED,
     CM_REJ_INVALID_SERVICE_ID,
     CM_REJ_STALE_CONN, //

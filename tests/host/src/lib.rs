@@ -6,6 +6,7 @@
 //! means the same thing in both.
 
 pub mod corpus;
+pub mod lnet_msg;
 pub mod prng;
 pub mod sim;
 pub mod table;

@@ -11,9 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Circles that are still there: folder, and what goes round. One that has gone must be taken out.
-const KNOWN: &[(&str, &[&str])] = &[("wire", &["desc", "error", "header", "msg"])];
-
 /// What stands in `rust/lnd`, from the top down: each names only what comes after it.
 const LND: &[&str] = &[
     "debugfs", "ops", "driver", "ctl", "connd", "removal", "traffic", "networks", "conn", "peer",
@@ -320,10 +317,6 @@ fn the_tree_has_no_circles() {
     let arrows = tree.arrows();
     let count: usize = arrows.values().flatten().map(|(_, to)| to.len()).sum();
     assert!(count > 100, "found only {count} arrows");
-    let known: BTreeSet<(String, Names)> = KNOWN
-        .iter()
-        .map(|(folder, circle)| (folder.to_string(), names(circle)))
-        .collect();
     let found = tree.circles();
     for (folder, circle) in &found {
         let members: BTreeSet<String> = circle.iter().cloned().collect();
@@ -334,7 +327,7 @@ fn the_tree_has_no_circles() {
             println!("rust/{}: {from} names {}", folder.join("/"), to.join(", "));
         }
     }
-    assert_eq!(found, known);
+    assert!(found.is_empty(), "circles: {found:?}");
 }
 
 #[test]

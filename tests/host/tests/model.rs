@@ -5,12 +5,13 @@
 //! `spin/params.pml` is read, its macros are evaluated here, and compared with the constants of
 //! `wire` and `proto` or, where the engine has no name for something, with what it does.
 
+use ko2iblnd_host::lnet_msg::{LnetPut, WireMd};
 use ko2iblnd_host::proto::conn::{Conn, Post, Role, Submit};
 use ko2iblnd_host::proto::peer::MAX_RACES;
 use ko2iblnd_host::proto::{limits, DeviceCaps, Instant, LimitError, Limits, NiTunables, Span};
 use ko2iblnd_host::sim::Heap;
 use ko2iblnd_host::wire::{
-    ConnParams, Identity, LnetHdr, LnetMsgType, LnetPut, Nid, Stamp, Version, WireMd, MAX_FRAGS,
+    ConnParams, Identity, LnetHdr, LnetMsgType, Nid, Stamp, Version, MAX_FRAGS,
     V1_CREDIT_HIGH_WATER, V1_QUEUE_DEPTH,
 };
 use std::collections::HashMap;

@@ -154,6 +154,17 @@ fn check_purity(s: &Source, bad: &mut Vec<(usize, String)>) {
     }
 }
 
+/// What is dead goes; what only the tests use is there for them alone (`feature = "tests"`). Only
+/// the generated bindings, in `ffi`, have more than is used.
+fn check_dead_code(s: &Source, bad: &mut Vec<(usize, String)>) {
+    for (n, line) in s.code.iter().enumerate() {
+        let hides = has_word(line, "dead_code") || has_word(line, "allow(unused");
+        if hides && s.room != "ffi" {
+            bad.push((n, "dead code is hidden".into()));
+        }
+    }
+}
+
 /// Whether the comment block right above line `n` (attributes and doc lines between) has `tag`.
 fn documented(s: &Source, n: usize, tag: &str) -> bool {
     if s.raw[n].contains(tag) {
@@ -242,6 +253,7 @@ fn check(s: &Source) -> Vec<(usize, String)> {
     let mut bad = Vec::new();
     check_arrows(s, &mut bad);
     check_purity(s, &mut bad);
+    check_dead_code(s, &mut bad);
     check_safety(s, &mut bad);
     check_bindings(s, &mut bad);
     check_lengths(s, &mut bad);
@@ -322,6 +334,10 @@ fn rules_can_fail() {
         ("rdma", "unsafe impl Send for X {}"),
         ("rdma", "/// Does it.\npub unsafe fn f() {}"),
         ("lnd", "use kernel::bindings;"),
+        ("wire", "#[allow(dead_code)]\nmod desc;"),
+        ("ko2iblnd.rs", "#[allow(\n    dead_code\n)]\nmod proto;"),
+        ("proto", "#![allow(dead_code)]"),
+        ("driver", "#[allow(unused)]\nmod cm;"),
         ("lnd", &long_fn),
         ("lnd", &long_line),
     ];

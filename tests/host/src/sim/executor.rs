@@ -4,15 +4,13 @@
 
 use super::end::End;
 use super::hca::CqeKind;
-use super::lnet::{id_of, Mem, Tx};
+use super::lnet::{id_of, Tx};
 use super::node::{Ep, PostFaults};
 use super::phases::CALM_FRAGS;
-use super::receive::source;
+use super::receive::plan;
 use super::world::{EpId, Ev, World};
 use crate::driver::exec::{act, Step};
-use crate::driver::recv::writes;
 use crate::driver::shell::Shell as _;
-use crate::proto::chain::Cursor;
 use crate::proto::conn::Action;
 use crate::proto::Cause;
 use crate::wire::{Version, MAX_FRAGS};
@@ -191,12 +189,9 @@ impl World {
         let mut planned = None;
         let Ep { conn, rx_bufs, .. } = &mut self.eps[id];
         match conn {
-            End::Ours(conn) => step.feed(conn, now, |tx, rx, desc, total, limits| {
+            End::Ours(conn) => step.feed(conn, now, |tx, rx, sink, limits| {
                 let buf = &rx_bufs[usize::from(rx.0)];
-                let counted = writes(source(&tx.mem), buf, desc, total, limits);
-                if let Mem::Source { cursor, .. } = &mut tx.mem {
-                    *cursor = Cursor::new(total);
-                }
+                let counted = plan(&mut tx.mem, sink, sink.total(), buf, limits);
                 let split = counted.is_ok_and(|n| u32::from(n) > limits.sq_wrs - 1);
                 planned = Some((tx.msg, counted.is_ok(), split));
                 counted

@@ -18,12 +18,10 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{Hash, Hasher};
 
 use super::Heap;
+use crate::lnet_msg::{LnetGet, LnetPut, WireMd};
 use crate::proto::conn::{Action, Conn, Delivery, Post, Role, Sink, Submit, WcStatus};
 use crate::proto::{Cause, DeviceCaps, Instant, Limits, NiTunables, OpId, Span, WrId};
-use crate::wire::{
-    Body, Identity, LnetGet, LnetHdr, LnetMsgType, LnetPut, Message, MsgType, Nid, Stamp, Version,
-    WireMd,
-};
+use crate::wire::{Body, Identity, LnetHdr, LnetMsgType, Message, MsgType, Nid, Stamp, Version};
 
 const NOW: Instant = Instant(1_000_000_000);
 const LEN: u32 = 8192;
@@ -239,7 +237,7 @@ impl Side {
         match msg.body {
             Body::PutReq { hdr, cookie } => (hdr, from.conn.waits_for(cookie)).hash(state),
             Body::GetReq { hdr, cookie, desc } => {
-                (hdr, from.conn.waits_for(cookie), desc.key()).hash(state);
+                (hdr, from.conn.waits_for(cookie), desc.desc().key()).hash(state);
             }
             Body::PutAck {
                 src_cookie,
@@ -247,7 +245,7 @@ impl Side {
                 desc,
             } => {
                 self.conn.waits_for(src_cookie).hash(state);
-                (from.conn.waits_for(dst_cookie), desc.key()).hash(state);
+                (from.conn.waits_for(dst_cookie), desc.desc().key()).hash(state);
             }
             Body::PutNak(done) | Body::PutDone(done) | Body::GetDone(done) => {
                 (self.conn.waits_for(done.cookie), done.status).hash(state);
@@ -328,19 +326,19 @@ impl Pair {
             }
             Action::Plan { op, .. } => conn.put_planned(NOW, op, Ok(1)),
             Action::Deliver { rx, hdr, kind } => {
-                let put = LnetPut::from_union(&hdr.msg).map(|put| put.match_bits);
-                let get = LnetGet::from_union(&hdr.msg).map(|get| get.match_bits);
+                let put = LnetPut::from_union(&hdr.msg).match_bits;
+                let get = LnetGet::from_union(&hdr.msg).match_bits;
                 let given = match kind {
                     Delivery::Immediate => {
                         conn.rx_done(NOW, rx);
                         return;
                     }
                     Delivery::PutReq => {
-                        let tx = (put.expect("PUT") as u32, false);
+                        let tx = (put as u32, false);
                         conn.put_sink(NOW, rx, tx, sink(tx.0))
                     }
                     Delivery::GetReq { .. } => {
-                        let tx = (get.expect("GET") as u32, false);
+                        let tx = (get as u32, false);
                         conn.get_source(NOW, rx, tx, LEN, Ok(1))
                     }
                 };

@@ -3,10 +3,11 @@
 //! A model of LNet's messages and of the driver's transmissions.
 
 use super::hca::Region;
+use crate::lnet_msg::{LnetGet, LnetPut, WireMd};
 use crate::proto::chain::{Cursor, SrcFrag};
 use crate::proto::conn::Submit;
 use crate::proto::{Done, Instant};
-use crate::wire::{LnetGet, LnetHdr, LnetMsgType, LnetPut, Nid, WireMd};
+use crate::wire::{LnetHdr, LnetMsgType, Nid};
 
 /// Number of a message of LNet.
 pub(super) type MsgId = usize;
@@ -135,10 +136,10 @@ pub(super) fn header(id: MsgId, kind: Kind, len: u32, from: Nid, to: Nid) -> Lne
 
 pub(super) fn id_of(hdr: &LnetHdr) -> MsgId {
     let bits = match hdr.kind {
-        LnetMsgType::Get => LnetGet::from_union(&hdr.msg).map(|get| get.match_bits),
-        _ => LnetPut::from_union(&hdr.msg).map(|put| put.match_bits),
+        LnetMsgType::Get => LnetGet::from_union(&hdr.msg).match_bits,
+        _ => LnetPut::from_union(&hdr.msg).match_bits,
     };
-    bits.expect("whole header") as MsgId
+    bits as MsgId
 }
 
 /// Memory of a transmission.
@@ -149,7 +150,10 @@ pub(super) enum Mem {
     Source {
         regions: Vec<Region>,
         frags: Vec<SrcFrag>,
-        cursor: Cursor,
+        /// The transfer, once its sink is known.
+        cursor: Option<Cursor>,
+        /// The C driver has written all of it.
+        written: bool,
     },
     Sink {
         key: u32,

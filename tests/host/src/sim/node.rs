@@ -302,13 +302,10 @@ impl Ep {
                 wr,
                 op,
                 rx,
-                desc,
                 count,
                 signal,
             } => {
-                let sink = desc
-                    .view(&self.rx_bufs[usize::from(rx.0)])
-                    .expect("the descriptor is still there");
+                let buf = &self.rx_bufs[usize::from(rx.0)];
                 let max_sge = usize::from(self.limits.max_send_sge);
                 let tx = self
                     .conn
@@ -318,11 +315,12 @@ impl Ep {
                 let Mem::Source { frags, cursor, .. } = &mut tx.mem else {
                     panic!("WRITE of {:?}", tx.mem);
                 };
+                let cursor = cursor.as_mut().expect("a planned transfer");
                 let mut chain = Vec::new();
                 for i in 0..count {
                     let mut sges = vec![SrcFrag::default(); max_sge];
                     let write = cursor
-                        .next(frags, &sink, &mut sges)
+                        .next(frags, buf, &mut sges)
                         .expect("plan")
                         .expect("not at the end");
                     let last = i + 1 == count;

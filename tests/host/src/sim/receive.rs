@@ -7,11 +7,11 @@ use super::end::End;
 use super::hca::base;
 use super::lnet::{check, fill, id_of, Given, Kind, Mem, MsgId, Tx};
 use super::world::{EpId, Ev, World};
-use crate::driver::recv::{payload, prepare, writes, After, Answer, Incoming};
+use crate::driver::recv::{payload, prepare, After, Answer, Incoming};
 use crate::proto::chain::{ChainError, Cursor, SrcFrag};
 use crate::proto::conn::{Delivery, Sink};
-use crate::proto::{Done, Refused, RxId};
-use crate::wire::{DescLoc, LnetHdr};
+use crate::proto::{Done, Limits, Refused, RxId};
+use crate::wire::{Desc, LnetHdr};
 
 const ENOMEM: i32 = -12;
 const ENODATA: i32 = -61;
@@ -63,19 +63,19 @@ impl Incoming for Held<'_> {
         Ok((tx, sink))
     }
 
-    fn map_source(&mut self, given: &Given, len: u32) -> Result<Tx, i32> {
+    fn map_source(&mut self, given: &Given) -> Result<Tx, i32> {
         self.fails(given)?;
         let node = self.world.eps[self.id].node;
-        let mem = self.world.source(node, given.msg, given.have, len);
+        let mem = self.world.source(node, given.msg, given.have);
         Ok(Tx::new(given.msg, false, mem, self.world.instant(), None))
     }
 
-    fn count(&mut self, tx: &Tx, desc: DescLoc, len: u32) -> Result<u16, ChainError> {
+    fn plan(&mut self, tx: &mut Tx, sink: Desc, len: u32) -> Result<u16, ChainError> {
         let End::Ours(conn) = &self.world.eps[self.id].conn else {
             panic!("the C driver counts by itself");
         };
         let limits = *conn.limits();
-        let counted = writes(source(&tx.mem), self.buf(), desc, len, &limits);
+        let counted = plan(&mut tx.mem, sink, len, self.buf(), &limits);
         self.world.note_count(tx.msg, counted.is_ok());
         counted
     }
@@ -99,12 +99,20 @@ impl Incoming for Held<'_> {
     }
 }
 
-/// The source of a transmission.
-pub(super) fn source(mem: &Mem) -> &[SrcFrag] {
-    match mem {
-        Mem::Source { frags, .. } => frags,
-        other => panic!("WRITEs of {other:?}"),
-    }
+/// Sets out to write the first `len` bytes of a source; the number of WRITEs.
+pub(super) fn plan(
+    mem: &mut Mem,
+    sink: Desc,
+    len: u32,
+    buf: &[u8],
+    limits: &Limits,
+) -> Result<u16, ChainError> {
+    let Mem::Source { frags, cursor, .. } = mem else {
+        panic!("WRITEs of {mem:?}");
+    };
+    let start = Cursor::new(sink, len);
+    *cursor = Some(start);
+    start.count(frags, buf, limits.max_send_sge, limits.max_frags)
 }
 
 impl World {
@@ -154,6 +162,8 @@ impl World {
             Delivery::PutReq => self.match_put(msg),
             Delivery::GetReq { .. } => self.match_get(msg),
         };
+        let held = self.eps[id].conn.ours_mut().held(rx);
+        assert_eq!(held, Some(kind), "what LNet was given with {rx:?}");
         let world = self;
         let answer = prepare(&mut Held { world, id, rx }, kind, given);
         let delay = world.preempted();
@@ -298,7 +308,7 @@ impl World {
         }
     }
 
-    fn c_serve_get(&mut self, id: EpId, rx: RxId, msg: MsgId, desc: DescLoc, may: bool) {
+    fn c_serve_get(&mut self, id: EpId, rx: RxId, msg: MsgId, desc: Desc, may: bool) {
         let now = self.instant();
         let node = self.eps[id].node;
         let len = self.msgs[msg].len;
@@ -310,7 +320,7 @@ impl World {
             true => reply / 2 + 1,
             false => reply,
         };
-        let mem = self.source(node, msg, have, reply);
+        let mem = self.source(node, msg, have);
         let silent = self.faults && self.prng.chance(1, 2);
         let ep = &mut self.eps[id];
         let view = desc.view(&ep.rx_bufs[usize::from(rx.0)]);
@@ -327,8 +337,8 @@ impl World {
 
     // --- memory ---------------------------------------------------------------------------------
 
-    /// A mapped source of `len` bytes in pieces, of which `total` are to be sent.
-    pub(super) fn source(&mut self, node: usize, msg: MsgId, len: u32, total: u32) -> Mem {
+    /// A mapped source of `len` bytes in pieces.
+    pub(super) fn source(&mut self, node: usize, msg: MsgId, len: u32) -> Mem {
         let pieces = self.prng.range(1, 8) as u32;
         let mut regions = Vec::new();
         let mut frags = Vec::new();
@@ -351,7 +361,8 @@ impl World {
         Mem::Source {
             regions,
             frags,
-            cursor: Cursor::new(total),
+            cursor: None,
+            written: false,
         }
     }
 

@@ -106,7 +106,7 @@ impl World {
                 (mem, Submit::Immediate { hdr, payload })
             }
             Kind::Put => {
-                let mem = self.source(node, msg, len, len);
+                let mem = self.source(node, msg, len);
                 (mem, Submit::Put { hdr, len })
             }
             Kind::Get => {
@@ -209,8 +209,14 @@ impl World {
                 check(msg, &memory.slice(*region)[..len], "GET");
             }
             (Mem::Sink { region, .. }, false) => check(msg, memory.slice(*region), "PUT"),
-            (Mem::Source { cursor, .. }, _) => {
-                let all = cursor.rest() == 0 || self.msgs[msg].declined;
+            (
+                Mem::Source {
+                    cursor, written, ..
+                },
+                _,
+            ) => {
+                let ours = cursor.is_some_and(|cursor| cursor.rest() == 0);
+                let all = ours || *written || self.msgs[msg].declined;
                 assert!(all, "message {msg}: not everything was written");
             }
             (Mem::Payload(_) | Mem::None, _) => {}

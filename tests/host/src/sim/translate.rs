@@ -6,9 +6,7 @@
 //! What the engine sends is read again, changed and emitted anew. (The model of the C driver has
 //! its byte order from the start.)
 
-use crate::wire::{
-    emit, Body, BodyOut, DescOut, DescView, Endian, Frag, Header, Message, PayloadOut,
-};
+use crate::wire::{emit, Body, BodyOut, DescOut, DescView, Endian, Frag, Header, Message};
 
 /// How a node changes what is sent.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +42,6 @@ pub(super) fn translate(bytes: &[u8], manners: &Manners) -> Vec<u8> {
         Body::ConnAck(params) => put(&BodyOut::ConnAck(params)),
         Body::Noop => put(&BodyOut::Noop),
         Body::Immediate { hdr, payload } => {
-            let payload = PayloadOut::Copy(payload);
             put(&BodyOut::Immediate { hdr, payload });
         }
         Body::PutReq { hdr, cookie } => put(&BodyOut::PutReq { hdr, cookie }),
@@ -54,7 +51,7 @@ pub(super) fn translate(bytes: &[u8], manners: &Manners) -> Vec<u8> {
             dst_cookie,
             desc,
         } => {
-            let (key, frags) = (desc.key(), &frags(&desc)[..]);
+            let (key, frags) = (desc.desc().key(), &frags(&desc)[..]);
             let desc = DescOut { key, frags };
             put(&BodyOut::PutAck {
                 src_cookie,
@@ -64,7 +61,7 @@ pub(super) fn translate(bytes: &[u8], manners: &Manners) -> Vec<u8> {
         }
         Body::PutDone(completion) => put(&BodyOut::PutDone(completion)),
         Body::GetReq { hdr, cookie, desc } => {
-            let (key, frags) = (desc.key(), &frags(&desc)[..]);
+            let (key, frags) = (desc.desc().key(), &frags(&desc)[..]);
             let desc = DescOut { key, frags };
             put(&BodyOut::GetReq { hdr, cookie, desc });
         }

@@ -5,7 +5,7 @@
 use crate::common::*;
 use ko2iblnd_host::proto::conn::{Action, Delivery, OutBody, Post, Role, WcStatus};
 use ko2iblnd_host::proto::{Cause, Limits, Span, WrId};
-use ko2iblnd_host::wire::{BodyOut, Cookie, LnetMsgType, Message, PayloadOut, Version};
+use ko2iblnd_host::wire::{BodyOut, Cookie, LnetMsgType, Message, Version};
 
 #[test]
 fn lu_5678_flush_right_after_post() {
@@ -29,7 +29,7 @@ fn lu_7210_closed_while_it_is_being_established() {
     let mut b = Bench::connecting(Role::Passive, &tunables(8));
     let payload = BodyOut::Immediate {
         hdr: lnet(LnetMsgType::Put, 0),
-        payload: PayloadOut::Copy(&[]),
+        payload: &[],
     };
     b.recv(&payload);
     b.recv_put_req(5);
@@ -240,7 +240,7 @@ fn lu_17689_messages_that_do_not_belong() {
     let get = get_hdr(8192);
     let put = lnet(LnetMsgType::Put, 8192);
     let cookie = Cookie(1);
-    let payload = PayloadOut::Copy(&[]);
+    let payload = &[];
     let frags = [frag(8193)];
     let desc = ko2iblnd_host::wire::DescOut {
         key: 9,
@@ -381,7 +381,7 @@ fn lu_20326_a_get_describes_its_sink() {
     for len in [1, 3976, 3977, 1 << 20] {
         let mut b = Bench::open(8);
         b.send_get(1, len);
-        let OutBody::GetReq { sink, .. } = b.last_sent() else {
+        let OutBody::GetReq { desc: sink, .. } = b.last_sent() else {
             panic!("{:?}", b.last_sent());
         };
         assert_eq!((sink.key, sink.nob), (KEY, len));

@@ -17,7 +17,6 @@ use ko2iblnd_host::wire::{
     DescOut,
     Frag,
     LnetMsgType,
-    PayloadOut,
     Version, //
 };
 use std::collections::VecDeque;
@@ -232,7 +231,7 @@ impl CDriver {
                 let owes = self.version == Version::V1 || self.lie == Lie::CreditForNoop;
                 self.repost(owes);
             }
-            OutBody::Immediate(_) => self.requests.push_back(CRequest::Immediate),
+            OutBody::Immediate { .. } => self.requests.push_back(CRequest::Immediate),
             OutBody::PutReq { cookie, .. } => self.requests.push_back(CRequest::Put(cookie)),
             OutBody::GetReq { cookie, .. } => self.requests.push_back(CRequest::Get(cookie)),
             OutBody::PutAck {
@@ -253,6 +252,7 @@ impl CDriver {
                 Self::take(&mut self.sinks, completion.cookie);
                 self.repost(self.lie != Lie::NoCreditForPutDone);
             }
+            OutBody::ConnReq(_) | OutBody::ConnAck(_) => panic!("{msg:?} on a queue pair"),
         }
     }
 
@@ -377,7 +377,7 @@ impl Two {
         let s = self.bench.conn.snapshot();
         let v1 = self.c.version == Version::V1;
         let uses = |msg: &OutMsg| match msg.body {
-            OutBody::Immediate(_) | OutBody::PutReq { .. } | OutBody::GetReq { .. } => 1,
+            OutBody::Immediate { .. } | OutBody::PutReq { .. } | OutBody::GetReq { .. } => 1,
             OutBody::Noop => u16::from(v1),
             // The PUT_REQ's credit comes back with the buffer that its PUT_DONE is in.
             _ => 0,
@@ -415,7 +415,7 @@ impl Two {
             CMsg::Noop => BodyOut::Noop,
             CMsg::Immediate => BodyOut::Immediate {
                 hdr: lnet(LnetMsgType::Put, 16),
-                payload: PayloadOut::Copy(&payload),
+                payload: &payload,
             },
             CMsg::PutReq(cookie) => BodyOut::PutReq {
                 hdr: put,

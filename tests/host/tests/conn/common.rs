@@ -2,6 +2,7 @@
 
 //! A connection on a bench: the test is the driver, the device, LNet and the peer.
 
+use ko2iblnd_host::lnet_msg::{LnetGet, LnetPut, WireMd};
 use ko2iblnd_host::proto::conn::{
     Action, Conn, Delivery, OutBody, OutMsg, Post, PostError, Role, Sink, Submit, WcStatus,
 };
@@ -11,7 +12,7 @@ use ko2iblnd_host::proto::{
 use ko2iblnd_host::sim::Heap;
 use ko2iblnd_host::wire::{
     emit, BodyOut, Completion, ConnParams, Cookie, DescOut, Endian, Frag, Header, Identity,
-    LnetGet, LnetHdr, LnetMsgType, LnetPut, Message, Nid, PayloadOut, Stamp, Version, WireMd,
+    LnetHdr, LnetMsgType, Message, Nid, Stamp, Version,
 };
 use std::collections::VecDeque;
 
@@ -211,18 +212,8 @@ impl Bench {
                 assert!(self.conn.is_drained());
                 self.ended(tx, done, true);
             }
-            Action::Plan {
-                op,
-                rx,
-                desc,
-                total,
-            } => {
-                self.acts.push(Action::Plan {
-                    op,
-                    rx,
-                    desc,
-                    total,
-                });
+            Action::Plan { op, rx, desc } => {
+                self.acts.push(Action::Plan { op, rx, desc });
                 if self.auto_plan {
                     self.conn.put_planned(self.now, op, Ok(desc.nfrags()));
                 }
@@ -302,7 +293,7 @@ impl Bench {
         let payload = vec![7; len as usize];
         self.recv(&BodyOut::Immediate {
             hdr: lnet(LnetMsgType::Put, len),
-            payload: PayloadOut::Copy(&payload),
+            payload: &payload,
         });
     }
 

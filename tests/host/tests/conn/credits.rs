@@ -65,7 +65,7 @@ fn no_noop_while_something_else_will_carry_the_credits() {
     }
     b.send_immediate(1);
     assert_eq!(b.sent.len(), 1);
-    assert!(matches!(b.last_sent(), OutBody::Immediate(_)));
+    assert!(matches!(b.last_sent(), OutBody::Immediate { .. }));
     assert_eq!(b.sent[0].hdr.credits, 4);
 }
 

@@ -81,7 +81,9 @@ fn put_sink_is_invalidated_before_it_ends() {
     b.recv_put_req(5);
     let (rx, _, kind) = b.take_delivered();
     assert_eq!(kind, Delivery::PutReq);
+    assert_eq!(b.conn.held(rx), Some(kind));
     b.conn.put_sink(b.now, rx, Tx(1), sink(8192)).unwrap();
+    assert_eq!(b.conn.held(rx), None);
     b.pump();
     assert!(matches!(
         b.last_sent(),
@@ -449,7 +451,7 @@ fn whole_immediates_are_delivered_though_the_connection_closes() {
     let hdr = b.hdr_from_peer(0);
     let payload = BodyOut::Immediate {
         hdr: lnet(ko2iblnd_host::wire::LnetMsgType::Ack, 0),
-        payload: ko2iblnd_host::wire::PayloadOut::Copy(&[]),
+        payload: &[],
     };
     let wr = b.rq.pop_front().unwrap();
     let bytes = bytes(&hdr, &payload);

@@ -3,7 +3,7 @@
 //! More rules of the bug catalogue, by their ids.
 
 use crate::common::*;
-use ko2iblnd_host::proto::chain::{count_writes, SrcFrag};
+use ko2iblnd_host::proto::chain::{Cursor, SrcFrag};
 use ko2iblnd_host::proto::conn::{Action, OutBody, Role};
 use ko2iblnd_host::proto::{Cause, Health};
 use ko2iblnd_host::wire::{Body, BodyOut, Cookie, DescOut, Endian, Message, MAX_FRAGS};
@@ -106,10 +106,12 @@ fn lu_8057_lu_15092_an_exactly_full_table_works() {
         let Body::PutAck { desc, .. } = Message::parse(&put_ack).unwrap().body else {
             panic!();
         };
+        let desc = desc.desc();
         assert_eq!(usize::from(desc.nfrags()), frags.len());
-        assert_eq!(desc.total_len(), Some(1 << 20));
+        assert_eq!(desc.total(), 1 << 20);
         let src: Vec<_> = sizes.iter().map(|&len| SrcFrag { addr: 0, len }).collect();
-        let writes = count_writes(&src, &desc, 1 << 20, 1, MAX_FRAGS).unwrap();
+        let cursor = Cursor::new(desc, 1 << 20);
+        let writes = cursor.count(&src, &put_ack, 1, MAX_FRAGS).unwrap();
         assert_eq!(usize::from(writes), frags.len());
         assert!(writes <= MAX_FRAGS);
         let mut b = Bench::open(8);

@@ -8,9 +8,7 @@ use ko2iblnd_host::prng::Prng;
 use ko2iblnd_host::proto::chain::ChainError;
 use ko2iblnd_host::proto::conn::{Delivery, OutBody, Role, WcStatus};
 use ko2iblnd_host::proto::{Cause, RxId, WrId};
-use ko2iblnd_host::wire::{
-    BodyOut, Cookie, DescOut, LnetHdr, LnetMsgType, Message, PayloadOut, Stamp,
-};
+use ko2iblnd_host::wire::{BodyOut, Cookie, DescOut, LnetHdr, LnetMsgType, Message, Stamp};
 
 /// A cookie that is likely to mean something.
 fn cookie(b: &Bench, prng: &mut Prng) -> Cookie {
@@ -67,7 +65,7 @@ fn message(b: &mut Bench, prng: &mut Prng) {
     };
     let bytes = [0; 64];
     let len = prng.range(0, 64) as u32;
-    let payload = PayloadOut::Copy(&bytes[..len as usize]);
+    let payload = &bytes[..len as usize];
     let cookie = cookie(b, prng);
     let done = completion(cookie, status(prng));
     let body = match prng.index(14) {
@@ -155,7 +153,7 @@ fn polite(b: &mut Bench, prng: &mut Prng, answered: &mut Vec<Cookie>) {
     let body = match prng.index(3) {
         0 => BodyOut::Immediate {
             hdr: lnet(LnetMsgType::Put, 9),
-            payload: PayloadOut::Copy(&bytes),
+            payload: &bytes,
         },
         1 => BodyOut::PutReq {
             hdr: lnet(LnetMsgType::Reply, 8192),

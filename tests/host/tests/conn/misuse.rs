@@ -7,7 +7,7 @@ use crate::common::*;
 use ko2iblnd_host::proto::chain::ChainError;
 use ko2iblnd_host::proto::conn::{Delivery, Post, PostError, Role, WcStatus};
 use ko2iblnd_host::proto::{Cause, OpId, RxId, WrId};
-use ko2iblnd_host::wire::{BodyOut, Cookie, LnetMsgType, MsgType, PayloadOut};
+use ko2iblnd_host::wire::{BodyOut, Cookie, LnetMsgType, MsgType};
 
 fn bad_inputs(b: &Bench) -> u32 {
     b.conn.snapshot().counters.bad_inputs
@@ -359,7 +359,7 @@ fn version_one_without_a_credit_sends_nothing() {
     owe(&mut b);
     assert_eq!(b.sent.len(), 8);
     assert_eq!(b.conn.snapshot().outstanding, 7);
-    let payload = PayloadOut::Copy(&[7]);
+    let payload = &[7];
     let hdr = lnet(LnetMsgType::Put, 1);
     b.recv_with(1, &BodyOut::Immediate { hdr, payload });
     assert_eq!(b.sent.len(), 9);

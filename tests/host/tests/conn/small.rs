@@ -38,8 +38,6 @@ fn lu_13553_ids_of_completions_are_checked() {
     }
     let (rx, gen) = (RxId(513), 7);
     assert_eq!(recv.kind(), WrKind::Recv { rx, gen });
-    assert_eq!(recv.rx(), Some(rx));
-    assert_eq!(send.rx(), None);
     let last = false;
     assert_eq!(send.not_last().kind(), WrKind::Send { seq: 99, last });
 }
@@ -55,8 +53,7 @@ fn an_index_is_on_one_list_at_a_time() {
     assert!(!links.push_back(&mut b, 2));
     assert!(!links.push_back(&mut a, 4));
     assert!(!links.remove(&mut b, 0));
-    assert!(!links.is_on(&b, 0) && !links.is_on(&a, 1) && !links.is_on(&a, 9));
-    assert!(links.is_on(&a, 0) && links.is_linked(0) && !links.is_linked(1));
+    assert!(!links.remove(&mut a, 1) && !links.remove(&mut a, 9));
     assert_eq!(links.next(2), Some(0));
     assert_eq!((links.next(3), links.next(1)), (None, None));
     assert!(links.remove(&mut a, 0));
@@ -133,12 +130,6 @@ fn causes_have_the_status_of_the_table() {
             -errno::EHOSTUNREACH,
             Health::LocalError,
         ),
-        (
-            Cause::ReconnectCancelled,
-            Unsent,
-            aborted,
-            Health::LocalAborted,
-        ),
         (Cause::PeerGone, Unsent, aborted, Health::LocalError),
         (
             Cause::ConnectFailed(0),
@@ -182,6 +173,6 @@ fn time_saturates() {
     assert_eq!(Span::from_secs(50).over(4), Span::from_millis(12_500));
     assert_eq!(Span(7).over(0), Span(7));
     assert_eq!(Span::from_secs(u64::MAX).plus(Span(1)), Span(u64::MAX));
-    assert_eq!(Span::from_micros(2).times(3), Span(6000));
+    assert_eq!(Span(2000).times(3), Span(6000));
     assert_eq!(Span::from_millis(2999).as_secs(), 2);
 }

@@ -10,7 +10,7 @@ use ko2iblnd_host::proto::conn::{Action, OutBody, Post, Role, WcStatus};
 use ko2iblnd_host::proto::{Cause, DeviceCaps, Limits, OpId, RxId, Span, WrId};
 use ko2iblnd_host::table::{check_page, rows_of, Table};
 use ko2iblnd_host::wire::{
-    BodyOut, Cookie, DescOut, LnetMsgType, Message, MsgType, PayloadOut, Stamp, Version,
+    BodyOut, Cookie, DescOut, LnetMsgType, Message, MsgType, Stamp, Version,
 };
 
 // --- states of a connection with every input -----------------------------------------------------
@@ -138,7 +138,7 @@ fn from_peer(b: &mut Bench, body: &BodyOut<'_>) {
 }
 
 fn whole(b: &mut Bench, kind: LnetMsgType) {
-    let (hdr, payload) = (lnet(kind, 1), PayloadOut::Copy(&[7]));
+    let (hdr, payload) = (lnet(kind, 1), &[7]);
     from_peer(b, &BodyOut::Immediate { hdr, payload });
 }
 

@@ -111,7 +111,6 @@ fn findings_of_the_engine() {
         Cause::WaitTimeout,
         Cause::Rejected,
         Cause::ConnectFailed(-141),
-        Cause::ReconnectCancelled,
         Cause::PeerGone,
         Cause::Deleted,
         Cause::Disconnected,

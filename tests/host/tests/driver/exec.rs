@@ -15,6 +15,15 @@ fn wr(raw: u64) -> WrId {
 }
 
 #[test]
+fn statuses_are_the_kernels() {
+    let read = |raw| WcStatus::from_raw(raw);
+    assert_eq!((read(0), read(5)), (WcStatus::Success, WcStatus::Flushed));
+    for raw in [1, 4, 6, 12, 22, u32::MAX] {
+        assert_eq!(read(raw), WcStatus::Error(raw));
+    }
+}
+
+#[test]
 fn completions_are_told_apart() {
     let recv = 1 << 60 | 3 << 16 | 5;
     let send = 2 << 60 | 1 << 59 | 77;

@@ -7,7 +7,7 @@ use ko2iblnd_host::proto::chain::ChainError;
 use ko2iblnd_host::proto::conn::{Delivery, Sink};
 use ko2iblnd_host::proto::Done;
 use ko2iblnd_host::wire::{emit, BodyOut, Cookie, Header, LnetHdr, Nid, Stamp, Version};
-use ko2iblnd_host::wire::{Body, DescLoc, DescOut, Endian, Frag, Message};
+use ko2iblnd_host::wire::{Body, Desc, DescOut, Endian, Frag, Message};
 
 /// A message of so many bytes, and how its memory behaves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,11 +44,11 @@ impl Incoming for Fake {
         self.failed().map(|()| ("sink", SINK))
     }
 
-    fn map_source(&mut self, _msg: &u32, _len: u32) -> Result<&'static str, i32> {
+    fn map_source(&mut self, _msg: &u32) -> Result<&'static str, i32> {
         self.failed().map(|()| "source")
     }
 
-    fn count(&mut self, tx: &&'static str, _desc: DescLoc, len: u32) -> Result<u16, ChainError> {
+    fn plan(&mut self, tx: &mut &'static str, _sink: Desc, len: u32) -> Result<u16, ChainError> {
         assert_eq!(*tx, "source");
         match len {
             100 => Err(ChainError::SinkTooShort),
@@ -82,7 +82,7 @@ fn fails(errno: i32) -> Fake {
 }
 
 /// Where the descriptor of a GET_REQ is.
-fn desc() -> DescLoc {
+fn desc() -> Desc {
     let hdr = Header {
         version: Version::V2,
         credits: 0,
@@ -100,7 +100,7 @@ fn desc() -> DescLoc {
     let mut buf = [0; 4096];
     let len = emit(&hdr, &body, false, Endian::NATIVE, &mut buf).unwrap();
     match Message::parse(&buf[..len]).unwrap().body {
-        Body::GetReq { desc, .. } => desc.loc(),
+        Body::GetReq { desc, .. } => desc.desc(),
         other => panic!("{other:?}"),
     }
 }

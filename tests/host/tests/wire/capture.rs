@@ -249,12 +249,12 @@ fn cookies_pair_up() {
             } => {
                 take(&mut puts, src_cookie);
                 acks.push(dst_cookie);
-                assert_eq!(desc.total_len(), Some(8192));
+                assert_eq!(desc.desc().total(), 8192);
             }
             Body::PutDone(done) => take(&mut acks, done.cookie),
             Body::GetReq { cookie, desc, .. } => {
                 gets.push(cookie);
-                assert_eq!(desc.total_len(), Some(8192));
+                assert_eq!(desc.desc().total(), 8192);
             }
             Body::GetDone(done) => {
                 take(&mut gets, done.cookie);

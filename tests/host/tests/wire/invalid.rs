@@ -8,7 +8,7 @@ use crate::samples::{
 };
 use ko2iblnd_host::wire::{
     emit, emit_detached, Body, BodyOut, ByteSign, Checksum, DescOut, EmitError, Endian, Frag,
-    Header, Message, MsgType, Nid, ParseError, PayloadOut, Version, MAX_FRAGS, MSG_SIZE,
+    Header, Message, MsgType, Nid, ParseError, Version, MAX_FRAGS, MSG_SIZE,
 };
 
 const BOTH: [Endian; 2] = [Endian::Little, Endian::Big];
@@ -389,7 +389,7 @@ fn odd_but_legal() {
     let hdr = a_to_b(0);
     let body = BodyOut::Immediate {
         hdr: put_hdr(0),
-        payload: PayloadOut::Copy(&[]),
+        payload: &[],
     };
     let mut bytes = emitted(&hdr, &body, false, Endian::Little);
     assert_eq!(bytes.len(), 120);
@@ -427,7 +427,7 @@ fn largest_messages() {
     let payload = [0xee; 3976];
     let immediate = BodyOut::Immediate {
         hdr: put_hdr(3976),
-        payload: PayloadOut::Copy(&payload),
+        payload: &payload,
     };
     for (body, nob) in [(put_ack, 3156), (get_req, 3220), (immediate, 4096)] {
         for endian in BOTH {
@@ -462,20 +462,24 @@ fn illegal_messages_are_not_emitted() {
     };
     assert_eq!(refused(&any, &BodyOut::Noop), EmitError::SrcNidAny);
 
-    let immediate = |payload_len, payload| BodyOut::Immediate {
+    let long = [0; 3977];
+    let immediate = |payload_len, given| BodyOut::Immediate {
         hdr: put_hdr(payload_len),
-        payload,
+        payload: &long[..given],
     };
-    let (payload_len, given) = (5, 4);
-    let payload = PayloadOut::Copy(b"hell");
+    for (payload_len, given) in [(5, 4), (3976, 3977), (u32::MAX, 3977)] {
+        assert_eq!(
+            refused(&a_to_b(0), &immediate(payload_len, given)),
+            EmitError::PayloadMismatch { payload_len, given }
+        );
+    }
+    let payload_len = 3977;
     assert_eq!(
-        refused(&a_to_b(0), &immediate(5, payload)),
-        EmitError::PayloadMismatch { payload_len, given }
+        refused(&a_to_b(0), &immediate(payload_len, 3977)),
+        EmitError::PayloadTooLong { payload_len }
     );
     for payload_len in [3977, u32::MAX] {
-        let in_place = immediate(payload_len, PayloadOut::InPlace);
         let error = EmitError::PayloadTooLong { payload_len };
-        assert_eq!(refused(&a_to_b(0), &in_place), error);
         let mut buf = [0xa5; MSG_SIZE];
         let result = emit_detached(&a_to_b(0), &put_hdr(payload_len), Endian::NATIVE, &mut buf);
         assert_eq!(result.err(), Some(error));

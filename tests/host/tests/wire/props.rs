@@ -8,8 +8,8 @@ use ko2iblnd_host::{
     prng::Prng,
     wire::{
         emit, Body, BodyOut, Completion, ConnParams, Cookie, DescOut, Endian, Frag, Header,
-        LnetHdr, LnetMsgType, Message, MsgType, Nid, PayloadOut, Probe, Reject, RejectReason,
-        Stamp, Version, MAX_FRAGS, MAX_IMMEDIATE, MSG_SIZE,
+        LnetHdr, LnetMsgType, Message, MsgType, Nid, Probe, Reject, RejectReason, Stamp, Version,
+        MAX_FRAGS, MAX_IMMEDIATE, MSG_SIZE,
     },
 };
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -102,7 +102,7 @@ impl Material {
                     payload_len: self.payload.len() as u32,
                     ..hdr
                 },
-                payload: PayloadOut::Copy(&self.payload),
+                payload: &self.payload,
             },
             MsgType::PutReq => BodyOut::PutReq { hdr, cookie },
             MsgType::PutNak => BodyOut::PutNak(completion),
@@ -163,7 +163,11 @@ pub(crate) fn assert_stable(bytes: &[u8]) {
     let Ok(msg) = Message::parse(bytes) else {
         return;
     };
-    let endian = Endian::from_swapped(msg.swapped);
+    let endian = if msg.swapped {
+        Endian::NATIVE.opposite()
+    } else {
+        Endian::NATIVE
+    };
     let mut buf = vec![0; bytes.len()];
     with_out(&msg.body, |out| {
         let nob = emit(&msg.hdr, out, true, endian, &mut buf).expect("a legal message");
@@ -173,10 +177,12 @@ pub(crate) fn assert_stable(bytes: &[u8]) {
         assert_eq!(again.body, msg.body);
     });
     if let Body::PutAck { desc, .. } | Body::GetReq { desc, .. } = msg.body {
-        assert_eq!(desc.loc().view(bytes), Some(desc));
-        assert!(desc.total_len().is_some());
-        assert_eq!(desc.frags().len(), usize::from(desc.nfrags()));
-        assert_eq!(desc.frags().count(), usize::from(desc.nfrags()));
+        assert_eq!(desc.desc().view(bytes), Some(desc));
+        let sum: u64 = desc.frags().map(|frag| u64::from(frag.nob)).sum();
+        assert_eq!(u64::from(desc.desc().total()), sum);
+        let nfrags = usize::from(desc.desc().nfrags());
+        assert_eq!(desc.frags().len(), nfrags);
+        assert_eq!(desc.frags().count(), nfrags);
     }
 }
 

@@ -2,10 +2,10 @@
 
 //! The messages of section 20 of the specification, and helpers to build and compare messages.
 
+use ko2iblnd_host::lnet_msg::{LnetGet, LnetPut, WireMd};
 use ko2iblnd_host::wire::{
-    emit, Body, BodyIn, BodyOut, Completion, ConnParams, Cookie, DescOut, DescView, Endian, Frag,
-    Header, LnetGet, LnetHdr, LnetMsgType, LnetPut, Message, Nid, PayloadOut, Stamp, Version,
-    WireMd, MSG_SIZE,
+    emit, Body, BodyOut, Completion, ConnParams, Cookie, DescOut, DescView, Endian, Frag, Header,
+    LnetHdr, LnetMsgType, Message, Nid, Stamp, Version, MSG_SIZE,
 };
 
 /// 192.168.1.5@o2ib.
@@ -91,16 +91,19 @@ pub(crate) fn emitted(hdr: &Header, body: &BodyOut<'_>, checksum: bool, endian: 
 }
 
 /// Calls `f` with what has to be emitted to get `body` again.
-pub(crate) fn with_out<R>(body: &BodyIn<'_>, f: impl FnOnce(&BodyOut<'_>) -> R) -> R {
+pub(crate) fn with_out<R>(
+    body: &Body<DescView<'_>, &[u8]>,
+    f: impl FnOnce(&BodyOut<'_>) -> R,
+) -> R {
     let frags: Vec<Frag> = match body {
         Body::PutAck { desc, .. } | Body::GetReq { desc, .. } => desc.frags().collect(),
         _ => Vec::new(),
     };
     let desc = |desc: DescView<'_>| DescOut {
-        key: desc.key(),
+        key: desc.desc().key(),
         frags: &frags,
     };
-    f(&body.map(desc, PayloadOut::Copy))
+    f(&body.map(desc, |payload| payload))
 }
 
 /// Asserts that `msg` is `hdr` and `body` from a sender of order `endian`.
@@ -236,7 +239,7 @@ pub(crate) fn immediate() -> Sample {
         hdr: a_to_b(2),
         body: BodyOut::Immediate {
             hdr: put_hdr(5),
-            payload: PayloadOut::Copy(b"hello"),
+            payload: b"hello",
         },
         checksummed: true,
         sum: 0x6658_8e0e,

@@ -6,11 +6,12 @@ use crate::samples::{
     self, a_to_b, b_to_a, cookie, emitted, get_hdr, offset, put_hdr, set_u16, A, A_STAMP, B,
     B_STAMP,
 };
+use ko2iblnd_host::lnet_msg::{LnetAck, LnetGet, LnetPut, LnetReply, WireMd};
 use ko2iblnd_host::wire::{
     emit, Body, BodyOut, Cookie, DescOut, DescView, EmitError, Endian, Frag, Header, Identity,
-    IdentityError, LnetAck, LnetGet, LnetHdr, LnetMsgType, LnetPut, LnetReply, Message, MsgType,
-    Nid, ParseError, Probe, RejectError, RejectReason, Stamp, Version, WireMd, IMMEDIATE_HDR,
-    MAGIC, MAX_FRAGS, MAX_IMMEDIATE, MSG_SIZE, UNIFIED_MAGIC,
+    IdentityError, LnetHdr, LnetMsgType, Message, MsgType, Nid, ParseError, Probe, RejectError,
+    RejectReason, Stamp, Version, IMMEDIATE_HDR, MAGIC, MAX_FRAGS, MAX_IMMEDIATE, MSG_SIZE,
+    UNIFIED_MAGIC,
 };
 
 fn nid(a: u8, b: u8, c: u8, d: u8) -> Nid {
@@ -216,10 +217,15 @@ fn lnet_unions() {
         mlength: 0x4142_4344,
     };
     let reply = LnetReply { dst_md: md };
-    assert_eq!(LnetPut::from_union(&put.to_union()), Some(put));
-    assert_eq!(LnetGet::from_union(&get.to_union()), Some(get));
-    assert_eq!(LnetAck::from_union(&ack.to_union()), Some(ack));
-    assert_eq!(LnetReply::from_union(&reply.to_union()), Some(reply));
+    assert_eq!(LnetPut::from_union(&put.to_union()), put);
+    let mut hdr = samples::put_hdr(0);
+    hdr.msg = get.to_union();
+    assert_eq!(hdr.get_room(), None);
+    hdr.kind = LnetMsgType::Get;
+    assert_eq!(hdr.get_room(), Some(get.sink_length));
+    assert_eq!(LnetGet::from_union(&get.to_union()), get);
+    assert_eq!(LnetAck::from_union(&ack.to_union()), ack);
+    assert_eq!(LnetReply::from_union(&reply.to_union()), reply);
 
     let md_bytes = samples::hex("0807060504030201 1817161514131211");
     let expected = |tail: &str| {
@@ -267,7 +273,7 @@ fn descriptor_access() {
         .collect();
     for endian in [Endian::Little, Endian::Big] {
         with_desc(&frags, endian, |_, desc| {
-            assert_eq!((desc.key(), desc.nfrags()), (42, 257));
+            assert_eq!((desc.desc().key(), desc.desc().nfrags()), (42, 257));
             assert_eq!(desc.frags().len(), 257);
             let mut rest = desc.frags();
             for left in (0..257).rev() {
@@ -281,7 +287,8 @@ fn descriptor_access() {
             }
             assert_eq!(desc.frag(257), None);
             assert_eq!(desc.frag(u16::MAX), None);
-            assert_eq!(desc.total_len(), Some(frags.iter().map(|f| f.nob).sum()));
+            let sum: u32 = frags.iter().map(|f| f.nob).sum();
+            assert_eq!(desc.desc().total(), sum);
         });
     }
     // The same memory in different byte orders is the same descriptor.
@@ -294,30 +301,31 @@ fn descriptor_access() {
 }
 
 #[test]
-fn descriptor_location() {
+fn a_descriptor_is_found_again() {
     let frags = [(0x1000, 17), (0x2000, 4096)].map(|(addr, nob)| Frag { addr, nob });
     for endian in [Endian::Little, Endian::Big] {
-        with_desc(&frags, endian, |bytes, desc| {
-            let loc = desc.loc();
-            assert_eq!((loc.key(), loc.nfrags()), (42, 2));
+        with_desc(&frags, endian, |bytes, view| {
+            let desc = view.desc();
+            assert_eq!((desc.key(), desc.nfrags(), desc.total()), (42, 2, 4113));
             // Back in the buffer as it was received, with whatever lies behind the message.
             let mut buf = bytes.to_vec();
             buf.resize(MSG_SIZE, 0xff);
-            assert_eq!(loc.view(&buf), Some(desc));
-            assert_eq!(loc.view(&buf).unwrap().loc(), loc);
-            // Not in a buffer that ends too early, or that holds something else.
-            assert_eq!(loc.view(&bytes[..bytes.len() - 1]), None);
-            assert_eq!(loc.view(&[]), None);
-            assert_eq!(loc.view(&[0; MSG_SIZE]), None);
+            assert_eq!(desc.view(&buf), Some(view));
+            assert_eq!(desc.view(&buf).unwrap().desc(), desc);
+            // Not in a buffer that ends too early.
+            assert_eq!(desc.view(&bytes[..bytes.len() - 1]), None);
+            assert_eq!(desc.view(&[]), None);
+            // What was checked once is not read again.
             buf[offset::PUT_ACK_NFRAGS - 4] ^= 1;
-            assert_eq!(loc.view(&buf), None);
+            buf[offset::PUT_ACK_NFRAGS] ^= 1;
+            assert_eq!(desc.view(&buf), Some(view));
         });
     }
     let sample = samples::get_req();
     let Body::GetReq { desc, .. } = Message::parse(&sample.bytes).unwrap().body else {
         panic!("not a GET_REQ");
     };
-    assert_eq!(desc.loc().view(&sample.bytes), Some(desc));
+    assert_eq!(desc.desc().view(&sample.bytes), Some(desc));
 }
 
 #[test]

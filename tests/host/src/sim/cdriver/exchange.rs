@@ -145,7 +145,7 @@ impl CConn {
                 let status = len as i32;
                 let id = self.queue(now, Some(tx), Says::GetDone(Completion { cookie, status }));
                 let it = self.txs.get_mut(&id).expect("queued");
-                (it.writes, it.rkey) = (writes, desc.key());
+                (it.writes, it.rkey) = (writes, desc.desc().key());
             }
             Err(status) => {
                 self.unplanned.push(tx.msg);
@@ -223,7 +223,7 @@ impl CConn {
                 Ok(())
             }
             Body::GetReq { hdr, cookie, desc } => {
-                let desc = desc.loc();
+                let desc = desc.desc();
                 self.deliver(rx, hdr, (Request::Get(cookie), Delivery::GetReq { desc }));
                 Ok(())
             }
@@ -308,7 +308,7 @@ impl CConn {
         it.waiting = false;
         it.queued = true;
         it.since = now;
-        it.rkey = desc.key();
+        it.rkey = desc.desc().key();
         let status = match planned {
             Ok(writes) => {
                 it.writes = writes;

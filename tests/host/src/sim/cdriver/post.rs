@@ -4,14 +4,11 @@
 
 use super::flow::Entry;
 use super::{plan, CConn, CTx, Posted, Repost, Says, State, Write};
-use crate::proto::chain::Cursor;
 use crate::proto::errno::ENOMEM;
 use crate::proto::{Cause, Health, Instant, RxId};
 use crate::sim::hca::{base, Memory};
 use crate::sim::lnet::Mem;
-use crate::wire::{
-    emit, BodyOut, Cookie, DescOut, Frag, Header, PayloadOut, IMMEDIATE_HDR, MSG_SIZE,
-};
+use crate::wire::{emit, BodyOut, Cookie, DescOut, Frag, Header, IMMEDIATE_HDR, MSG_SIZE};
 
 /// One call of the verbs.
 #[derive(Debug)]
@@ -165,19 +162,15 @@ impl CTx {
         };
         let writes = std::mem::take(&mut self.writes);
         let mem = self.tx.as_mut().map(|tx| &mut tx.mem);
-        if let (Some(Mem::Source { cursor, .. }), false) = (mem, writes.is_empty()) {
-            // Nothing is left to be written.
-            *cursor = Cursor::new(0);
+        if let (Some(Mem::Source { written, .. }), false) = (mem, writes.is_empty()) {
+            *written = true;
         }
         (reg, writes, self.rkey)
     }
 
     fn body<'a>(&self, cookie: Cookie, payload: &'a [u8], frags: &'a [Frag]) -> BodyOut<'a> {
         match self.says {
-            Says::Immediate(hdr) => {
-                let payload = PayloadOut::Copy(payload);
-                BodyOut::Immediate { hdr, payload }
-            }
+            Says::Immediate(hdr) => BodyOut::Immediate { hdr, payload },
             Says::PutReq(hdr) => BodyOut::PutReq { hdr, cookie },
             Says::PutAck(src_cookie, sink) => {
                 let (key, dst_cookie) = (sink.key, cookie);
