@@ -351,7 +351,7 @@ impl Connect for World {
             }
         }
         self.arm_peer(*peer);
-        (claim, !full)
+        (claim, claim == Claim::Taken && !full)
     }
 
     fn forget_conn(

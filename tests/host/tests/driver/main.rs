@@ -4,6 +4,7 @@
 
 mod admission;
 mod cm;
+mod connect;
 mod exec;
 mod form;
 mod handshake;
