@@ -76,6 +76,24 @@ impl Completion {
         }
     }
 
+    /// What has failed, when that is worth a line in the log.
+    pub const fn failure(&self) -> Option<&'static str> {
+        match self {
+            Self::RecvFailed { flushed: false, .. } => Some("receive"),
+            Self::Sent {
+                status: WcStatus::Error(_),
+                ..
+            } => Some("send"),
+            Self::RecvFailed { flushed: true, .. }
+            | Self::Sent {
+                status: WcStatus::Success | WcStatus::Flushed,
+                ..
+            }
+            | Self::Received { .. }
+            | Self::Unknown => None,
+        }
+    }
+
     /// Tells the engine of one that brought no message. A receive whose buffer cannot be read is
     /// [`Completion::Unknown`].
     pub fn feed<S: Storage, T>(self, engine: &mut Conn<S, T>, now: Instant) {
@@ -174,6 +192,12 @@ impl Step {
     }
 }
 
+/// Whether the end of a connection is worth a line in the log. Why one was not established is the
+/// matter of its attempt or its request.
+pub const fn is_logged(cause: Cause, established: bool) -> bool {
+    established && cause.errno() != 0
+}
+
 /// Does what a connection wants done with nothing locked.
 pub fn act<S: Shell>(shell: &mut S, conn: &S::Conn, action: Action<S::Tx>) -> Option<Step> {
     match action {
@@ -195,7 +219,7 @@ pub fn act<S: Shell>(shell: &mut S, conn: &S::Conn, action: Action<S::Tx>) -> Op
             alive,
             established,
         } => {
-            shell.note_closed(conn, cause, established);
+            shell.note_closed(conn, cause, is_logged(cause, established));
             // What the peer does not know yet is the matter of its attempt.
             let id = shell.name_of(conn)?;
             let peer = shell.peer_of(conn);

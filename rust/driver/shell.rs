@@ -172,8 +172,8 @@ pub trait Shell {
     /// A connection is up: for counters.
     fn note_established(&mut self, conn: &Self::Conn);
 
-    /// A connection has ended: for counters and the log.
-    fn note_closed(&mut self, conn: &Self::Conn, cause: Cause, established: bool);
+    /// A connection has ended: for counters and, if `logged`, the log.
+    fn note_closed(&mut self, conn: &Self::Conn, cause: Cause, logged: bool);
 
     // LNet.
 

@@ -106,16 +106,12 @@ fn completion(conn: &Conn, bufs: &RxBufs, wc: &Wc) {
             }
             Event::WcUnknown.count();
         }
-        Completion::RecvFailed { flushed: false, .. } => {
-            Event::RxError.count();
-            log_failed(conn, "receive", wc);
-        }
-        Completion::Sent {
-            status: WcStatus::Error(_),
-            ..
-        } => log_failed(conn, "send", wc),
+        Completion::RecvFailed { flushed: false, .. } => Event::RxError.count(),
         Completion::RecvFailed { flushed: true, .. } | Completion::Sent { .. } => {}
         Completion::Unknown => Event::WcUnknown.count(),
+    }
+    if let Some(what) = completion.failure() {
+        log_failed(conn, what, wc);
     }
     conn.feed(|engine, now| completion.feed(engine, now));
 }

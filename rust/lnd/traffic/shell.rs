@@ -123,20 +123,18 @@ impl Shell for Kernel {
         Event::Established.count();
     }
 
-    fn note_closed(&mut self, conn: &Arc<Conn>, cause: Cause, established: bool) {
+    fn note_closed(&mut self, conn: &Arc<Conn>, cause: Cause, logged: bool) {
         match cause.errno() {
             0 => Event::ClosedClean.count(),
-            errno => {
-                Event::ClosedError.count();
-                if established {
-                    crate::warn_ratelimited!(
-                        "{}: connection closed: {} ({})\n",
-                        conn.peer.nid,
-                        cause,
-                        errno
-                    );
-                }
-            }
+            _ => Event::ClosedError.count(),
+        }
+        if logged {
+            crate::warn_ratelimited!(
+                "{}: connection closed: {} ({})\n",
+                conn.peer.nid,
+                cause,
+                cause.errno()
+            );
         }
     }
 

@@ -9,7 +9,7 @@ use super::node::{Ep, PostFaults};
 use super::phases::CALM_FRAGS;
 use super::receive::plan;
 use super::world::{EpId, Ev, World};
-use crate::driver::exec::{act, Step};
+use crate::driver::exec::{act, is_logged, Step};
 use crate::driver::shell::Shell as _;
 use crate::proto::conn::Action;
 use crate::proto::Cause;
@@ -99,7 +99,6 @@ impl World {
             let Some(cqe) = ep.qp.poll(recv_first) else {
                 break;
             };
-            ep.lines += u32::from(matches!(cqe.kind, CqeKind::Error(_)));
             let message = cqe.recv && cqe.kind == CqeKind::Success;
             self.report.swapped += u64::from(ep.completed(now, cqe));
             self.report.early += u64::from(message && ep.conn.look().rx_early > 0);
@@ -153,7 +152,7 @@ impl World {
             Action::Closed {
                 cause, established, ..
             } if !self.cfg.peers => {
-                self.note_closed(&id, *cause, *established);
+                self.note_closed(&id, *cause, is_logged(*cause, *established));
                 return None;
             }
             Action::Drained { forced } => {

@@ -211,6 +211,11 @@ impl Ep {
             CqeKind::Flushed => WcStatus::Flushed,
             CqeKind::Error(code) => WcStatus::Error(code),
         };
+        let logged = match self.conn {
+            End::Ours(_) => Completion::new(cqe.id, status).failure().is_some(),
+            End::C(_) => matches!(cqe.kind, CqeKind::Error(_)),
+        };
+        self.lines += u32::from(logged);
         match &mut self.conn {
             End::Ours(conn) => completed_ours(conn, &self.rx_bufs, now, (cqe, status)),
             End::C(conn) if !cqe.recv => {

@@ -85,8 +85,7 @@ impl Shell for World {
         self.count_established(*conn);
     }
 
-    fn note_closed(&mut self, conn: &EpId, cause: Cause, established: bool) {
-        let logged = established && cause.errno() != 0;
+    fn note_closed(&mut self, conn: &EpId, cause: Cause, logged: bool) {
         self.eps[*conn].lines += u32::from(logged);
         self.closed(*conn, cause);
     }

@@ -2,7 +2,7 @@
 
 //! Completions and asynchronous events.
 
-use ko2iblnd_host::driver::exec::{AsyncEvents, Completion};
+use ko2iblnd_host::driver::exec::{is_logged, AsyncEvents, Completion};
 use ko2iblnd_host::driver::shell::Request;
 use ko2iblnd_host::proto::conn::WcStatus;
 use ko2iblnd_host::proto::{Cause, RxId, WrId};
@@ -51,6 +51,28 @@ fn completions_are_told_apart() {
         assert_eq!(Completion::new(sentinel_rq, status), failed(sentinel_rq));
         assert_eq!(Completion::new(0, status), Completion::Unknown);
         assert_eq!(Completion::new(9 << 60, status), Completion::Unknown);
+    }
+}
+
+#[test]
+fn what_has_failed_is_logged_and_what_was_flushed_is_not() {
+    let (recv, send, sentinel) = (1 << 60 | 3 << 16 | 5, 2 << 60 | 77, 4 << 60);
+    for status in ALL {
+        let failed = status == WcStatus::Error(12);
+        for (id, what) in [(send, "send"), (0, ""), (recv, "receive")] {
+            let want = (failed && id != 0).then_some(what);
+            assert_eq!(Completion::new(id, status).failure(), want);
+        }
+        // Of a sentinel nothing but a flush is expected.
+        let want = (status != WcStatus::Flushed).then_some("receive");
+        assert_eq!(Completion::new(sentinel, status).failure(), want);
+    }
+    for (cause, established, logged) in [
+        (Cause::Timeout, true, true),
+        (Cause::Timeout, false, false),
+        (Cause::Deleted, true, false),
+    ] {
+        assert_eq!(is_logged(cause, established), logged, "{cause:?}");
     }
 }
 
