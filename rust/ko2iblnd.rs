@@ -30,9 +30,10 @@ module! {
 /// The module. Fields are dropped in this order: LNet forgets the driver first.
 struct Module {
     _registration: lnet::Registration<lnd::Ko2iblnd>,
-    _files: Pin<KBox<lnd::Files>>,
+    _files: lnd::Files,
     _leaks: lnd::LeakCheck,
     _room: rdma::Room,
+    _unload: kx::Unload,
 }
 
 impl kernel::Module for Module {
@@ -42,12 +43,13 @@ impl kernel::Module for Module {
         rdma::check_loaded_stack()?;
         let room = rdma::Room::new()?;
         let lnd = lnd::Ko2iblnd::new()?;
-        let files = KBox::pin_init(lnd::Files::new(lnd.clone()), GFP_KERNEL)?;
+        let files = lnd::Files::new(&lnd)?;
         Ok(Self {
             _registration: lnet::Registration::new(lnd)?,
             _files: files,
             _leaks: lnd::LeakCheck,
             _room: room,
+            _unload: kx::Unload::new(),
         })
     }
 }

@@ -10,7 +10,9 @@
 #include <linux/types.h>
 #include <linux/wait.h>
 
+struct dentry;
 struct kobject;
+struct seq_file;
 struct task_struct;
 
 /* An event that one thread waits for: signals add up to one. */
@@ -41,6 +43,28 @@ int kor_kthread_stop(struct task_struct *task);
 bool kor_llist_add(struct llist_node *node, struct llist_head *head);
 /* Everything on the list, oldest first. */
 struct llist_node *kor_llist_take(struct llist_head *head);
+
+/*
+ * A file of debugfs whose content @show prints. It keeps the module while it is
+ * open. Both must stay until the dentry is removed.
+ */
+struct kor_debugfs_file {
+	void	(*show)(void *ctx, struct seq_file *seq);
+	void	*ctx;
+};
+
+/* An error pointer is as good for what takes a dentry here. */
+struct dentry *kor_debugfs_dir(const char *name);
+struct dentry *kor_debugfs_create(const char *name, struct dentry *dir,
+				  const struct kor_debugfs_file *file);
+/* With all in it. On return no call of @show is running or will be made. */
+void kor_debugfs_remove(struct dentry *dentry);
+
+/*
+ * On return no thread is in a piece of code that it had entered before and in
+ * which it does not sleep. Sleeps.
+ */
+void kor_synchronize_text(void);
 
 unsigned int kor_nofs_save(void);
 void kor_nofs_restore(unsigned int flags);

@@ -2,14 +2,17 @@
 /*
  * Shims over kernel facilities, for rust/kx.
  */
+#include <linux/debugfs.h>
 #include <linux/inetdevice.h>
 #include <linux/jiffies.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/mutex.h>
 #include <linux/netdevice.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
+#include <linux/seq_file.h>
 #include <net/addrconf.h>
 
 #include <ko2iblnd/kernel.h>
@@ -79,6 +82,40 @@ bool kor_llist_add(struct llist_node *node, struct llist_head *head)
 struct llist_node *kor_llist_take(struct llist_head *head)
 {
 	return llist_reverse_order(llist_del_all(head));
+}
+
+static int kor_debugfs_show(struct seq_file *seq, void *unused)
+{
+	const struct kor_debugfs_file *file = seq->private;
+
+	file->show(file->ctx, seq);
+	return 0;
+}
+
+/* The operations have an owner: this module. */
+DEFINE_SHOW_ATTRIBUTE(kor_debugfs);
+
+struct dentry *kor_debugfs_dir(const char *name)
+{
+	return debugfs_create_dir(name, NULL);
+}
+
+struct dentry *kor_debugfs_create(const char *name, struct dentry *dir,
+				  const struct kor_debugfs_file *file)
+{
+	return debugfs_create_file(name, 0444, dir, (void *)file,
+				   &kor_debugfs_fops);
+}
+
+void kor_debugfs_remove(struct dentry *dentry)
+{
+	debugfs_remove(dentry);
+}
+
+void kor_synchronize_text(void)
+{
+	/* Where the kernel is not preemptible, this is synchronize_rcu(). */
+	synchronize_rcu_tasks();
 }
 
 unsigned int kor_nofs_save(void)

@@ -10,6 +10,12 @@ pub(crate) type RawEvent = bindings::kor_event;
 pub(crate) type LlistNode = bindings::llist_node;
 /// `struct llist_head`.
 pub(crate) type LlistHead = bindings::llist_head;
+/// `struct dentry`.
+pub(crate) type Dentry = bindings::dentry;
+/// `struct seq_file`.
+pub(crate) type SeqFile = bindings::seq_file;
+/// `struct kor_debugfs_file`: what a file shows.
+pub(crate) type DebugfsFile = bindings::kor_debugfs_file;
 /// `struct kobject`.
 pub(crate) type Kobject = bindings::kobject;
 /// `struct task_struct`.
@@ -20,6 +26,9 @@ pub(crate) const WAIT_FOREVER: u64 = u64::MAX;
 
 pub(crate) use bindings::{
     kor_cond_resched as cond_resched, //
+    kor_debugfs_create as debugfs_create,
+    kor_debugfs_dir as debugfs_dir,
+    kor_debugfs_remove as debugfs_remove,
     kor_event_init as event_init,
     kor_event_signal as event_signal,
     kor_event_wait as event_wait,
@@ -39,9 +48,13 @@ pub(crate) use bindings::{
     kor_nofs_restore as nofs_restore,
     kor_nofs_save as nofs_save,
     kor_realtime_us as realtime_us,
+    kor_synchronize_text as synchronize_text,
 };
 
-pub(crate) use bindings::kthread_should_stop;
+pub(crate) use bindings::{
+    kthread_should_stop, //
+    seq_write,
+};
 
 /// Error numbers of `errno.h`, positive.
 pub(crate) mod errno {

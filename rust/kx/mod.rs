@@ -7,6 +7,7 @@
 
 mod build_id;
 mod clock;
+pub(crate) mod debugfs;
 pub(crate) mod errno;
 mod event;
 mod kthread;
@@ -17,6 +18,7 @@ mod ratelimit;
 mod runqueue;
 mod storage;
 mod table;
+mod unload;
 mod workqueue;
 
 pub(crate) use crate::ffi::types::{
@@ -52,4 +54,5 @@ pub(crate) use table::{
     Reserved,
     Table, //
 };
+pub(crate) use unload::Unload;
 pub(crate) use workqueue::WorkQueue;

@@ -6,35 +6,36 @@ use super::{
     ops::Ko2iblnd,
     stats, //
 };
-use crate::lnet;
-use kernel::{
-    debugfs::{
+use crate::{
+    kx::debugfs::{
         Dir,
         File, //
     },
+    lnet,
+};
+use kernel::{
     fmt,
     prelude::*,
     sync::Arc, //
 };
 
 /// The files. They go when this is dropped.
-#[pin_data]
 pub(crate) struct Files {
-    #[pin]
-    stats: File<Arc<Ko2iblnd>>,
-    #[pin]
-    conns: File<Arc<Ko2iblnd>>,
-    _dir: Dir,
+    _stats: File<Arc<Ko2iblnd>>,
+    _conns: File<Arc<Ko2iblnd>>,
 }
 
 impl Files {
     /// Makes the files.
-    pub(crate) fn new(lnd: Arc<Ko2iblnd>) -> impl PinInit<Self, Error> {
-        let dir = Dir::new(c"ko2iblnd");
-        try_pin_init!(Self {
-            stats <- dir.read_callback_file(c"stats", Ok::<_, Error>(lnd.clone()), &show_stats),
-            conns <- dir.read_callback_file(c"conns", Ok::<_, Error>(lnd), &show_conns),
-            _dir: dir,
+    ///
+    /// # Errors
+    ///
+    /// ENOMEM.
+    pub(crate) fn new(lnd: &Arc<Ko2iblnd>) -> Result<Self> {
+        let dir = Arc::new(Dir::new(c"ko2iblnd"), GFP_KERNEL)?;
+        Ok(Self {
+            _stats: File::new(&dir, c"stats", lnd.clone(), show_stats)?,
+            _conns: File::new(&dir, c"conns", lnd.clone(), show_conns)?,
         })
     }
 }

@@ -211,6 +211,21 @@ fn check_safety(s: &Source, bad: &mut Vec<(usize, String)>) {
     }
 }
 
+/// A safety comment is a sentence.
+fn check_sentences(s: &Source, bad: &mut Vec<(usize, String)>) {
+    for (n, line) in s.raw.iter().enumerate() {
+        let tag = ["// SAFETY:", "// INVARIANT:"];
+        let text = tag.iter().find_map(|tag| line.trim().strip_prefix(tag));
+        if text.is_some_and(|text| {
+            !text
+                .trim()
+                .starts_with(|c: char| c.is_uppercase() || c == '`')
+        }) {
+            bad.push((n, "a safety comment that is no sentence".into()));
+        }
+    }
+}
+
 fn check_bindings(s: &Source, bad: &mut Vec<(usize, String)>) {
     if s.room == "ffi" {
         return;
@@ -255,6 +270,7 @@ fn check(s: &Source) -> Vec<(usize, String)> {
     check_purity(s, &mut bad);
     check_dead_code(s, &mut bad);
     check_safety(s, &mut bad);
+    check_sentences(s, &mut bad);
     check_bindings(s, &mut bad);
     check_lengths(s, &mut bad);
     bad
@@ -332,6 +348,8 @@ fn rules_can_fail() {
         ("rdma", "unsafe { f() };"),
         ("rdma", "// about something else\nlet x = unsafe { f() };"),
         ("rdma", "unsafe impl Send for X {}"),
+        ("rdma", "// SAFETY: by contract.\nlet x = unsafe { f() };"),
+        ("rdma", "// SAFETY:\nlet x = unsafe { f() };"),
         ("rdma", "/// Does it.\npub unsafe fn f() {}"),
         ("lnd", "use kernel::bindings;"),
         ("wire", "#[allow(dead_code)]\nmod desc;"),
@@ -358,11 +376,11 @@ fn rules_let_good_code_pass() {
         ),
         (
             "rdma",
-            "// SAFETY: by the type invariant.\nlet x = unsafe { f() };",
+            "// SAFETY: By the type invariant.\nlet x = unsafe { f() };",
         ),
         (
             "rdma",
-            "// SAFETY: by the type invariant.\nlet x =\n    unsafe { f() };",
+            "// SAFETY: `p` is valid.\nlet x =\n    unsafe { f() };",
         ),
         (
             "rdma",
