@@ -38,7 +38,8 @@ kbuild = $(in-root) make $(if $(V),,-s) -C $(KDIR) $(KFLAGS) -j$(or $(KOR_JOBS),
 	M=$(1) MO=$(2) $(4) $(3)
 
 # The tests' builds ask for more: KOR_DMA_CHECK=1 is the checking mode of the ib_dma shims.
-knobs := LNET=$(LNET) $(if $(LNET),,KOR_STANDIN=$(OUT)/standin/lnet_standin.ko) $(if $(KOR_DMA_CHECK),KOR_DMA_CHECK=$(KOR_DMA_CHECK))
+knobs := LNET=$(LNET) $(if $(LNET),,KOR_STANDIN=$(OUT)/standin/lnet_standin.ko) $(if $(KOR_DMA_CHECK),KOR_DMA_CHECK=$(KOR_DMA_CHECK)) \
+	$(if $(KOR_MISUSE),KOR_MISUSE=$(KOR_MISUSE))
 
 ifeq ($(LNET),)
 modules clippy: standin

@@ -6,7 +6,11 @@ mod ffi;
 mod kx;
 mod lnd;
 mod lnet;
+#[cfg(KOR_MISUSE)]
+mod misuse;
 mod rdma;
+#[cfg(KOR_DMA_CHECK)]
+mod selftest;
 
 // Also parts of the library of `tests/host`, to which their interfaces are public. What only that
 // library uses of them is there with its feature "tests".
@@ -31,6 +35,8 @@ module! {
 struct Module {
     _registration: lnet::Registration<lnd::Ko2iblnd>,
     _files: lnd::Files,
+    #[cfg(KOR_DMA_CHECK)]
+    _tests: selftest::Tests,
     _leaks: lnd::LeakCheck,
     _room: rdma::Room,
     _unload: kx::Unload,
@@ -47,6 +53,8 @@ impl kernel::Module for Module {
         Ok(Self {
             _registration: lnet::Registration::new(lnd)?,
             _files: files,
+            #[cfg(KOR_DMA_CHECK)]
+            _tests: selftest::Tests::new()?,
             _leaks: lnd::LeakCheck,
             _room: room,
             _unload: kx::Unload::new(),

@@ -12,6 +12,7 @@
 
 struct dentry;
 struct kobject;
+struct net;
 struct seq_file;
 struct task_struct;
 
@@ -75,6 +76,11 @@ void kor_cond_resched(void);
 u64 kor_monotonic_ns(void);
 s64 kor_monotonic_secs(void);
 u64 kor_realtime_us(void);
+
+/* References that keep a namespace in service. Any context. */
+void kor_net_get(struct net *net);
+void kor_net_put(struct net *net);
+struct net *kor_net_of_current(void);
 
 /*
  * Calls @changed for every change of an interface or of an address in any

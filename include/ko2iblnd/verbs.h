@@ -33,7 +33,10 @@ struct kor_device_caps {
 };
 
 void kor_device_caps(struct ib_device *dev, struct kor_device_caps *caps);
-const char *kor_device_name(struct ib_device *dev);
+/* Terminated. Any context. */
+#define KOR_DEVICE_NAME_MAX	64
+static_assert(KOR_DEVICE_NAME_MAX == IB_DEVICE_NAME_MAX);
+void kor_device_name(struct ib_device *dev, u8 *name);
 /* A registration reference: the device is not unregistered while it is held. */
 bool kor_device_get(struct ib_device *dev);
 void kor_device_put(struct ib_device *dev);
@@ -166,14 +169,18 @@ struct kor_cm_param {
 };
 
 /*
- * Rust. @key is what the id carries; for a CONNECT_REQUEST @id is new and
- * carries its listener's. Non-zero: the CM destroys @id.
+ * Rust. @context is what the id carries; for a CONNECT_REQUEST @id is new and
+ * carries its listener's. Called under the handler mutex of @id, for a
+ * CONNECT_REQUEST also under its listener's: neither context goes meanwhile, if
+ * its owner keeps it until rdma_destroy_id() has returned. Non-zero: the CM
+ * destroys @id.
  */
-int kor_rust_cm_event(u64 key, struct rdma_cm_id *id,
+int kor_rust_cm_event(void *context, struct rdma_cm_id *id,
 		      const struct kor_cm_event *ev);
 
-struct rdma_cm_id *kor_cm_create(struct net *net, u64 key);
-void kor_cm_set_key(struct rdma_cm_id *id, u64 key);
+struct rdma_cm_id *kor_cm_create(struct net *net, void *context);
+/* Only under the handler mutex of @id, or before anybody else knows it. */
+void kor_cm_set_context(struct rdma_cm_id *id, void *context);
 struct ib_device *kor_cm_device(const struct rdma_cm_id *id);
 u32 kor_cm_port(const struct rdma_cm_id *id);
 void kor_cm_addrs(const struct rdma_cm_id *id, struct kor_sockaddr *local,

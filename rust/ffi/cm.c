@@ -10,15 +10,6 @@
 
 #include "check/dma_check.h"
 
-/*
- * The context of an id holds a number, never a pointer: an id can outlive what
- * a pointer would name, and a new id starts with its listener's context.
- */
-static void *kor_key_to_context(u64 key)
-{
-	return (void *)(uintptr_t)key;
-}
-
 static int kor_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 {
 	struct kor_cm_event ev = {
@@ -39,20 +30,20 @@ static int kor_cm_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 	default:
 		break;
 	}
-	return kor_rust_cm_event((uintptr_t)id->context, id, &ev);
+	return kor_rust_cm_event(id->context, id, &ev);
 }
 
-struct rdma_cm_id *kor_cm_create(struct net *net, u64 key)
+struct rdma_cm_id *kor_cm_create(struct net *net, void *context)
 {
 	if (kor_dma_check_call())
 		return ERR_PTR(-ENOMEM);
-	return rdma_create_id(net, kor_cm_handler, kor_key_to_context(key),
-			      RDMA_PS_TCP, IB_QPT_RC);
+	return rdma_create_id(net, kor_cm_handler, context, RDMA_PS_TCP,
+			      IB_QPT_RC);
 }
 
-void kor_cm_set_key(struct rdma_cm_id *id, u64 key)
+void kor_cm_set_context(struct rdma_cm_id *id, void *context)
 {
-	id->context = kor_key_to_context(key);
+	id->context = context;
 }
 
 struct ib_device *kor_cm_device(const struct rdma_cm_id *id)

@@ -9,11 +9,13 @@
 #include <linux/ktime.h>
 #include <linux/mutex.h>
 #include <linux/netdevice.h>
+#include <linux/nsproxy.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/sched/mm.h>
 #include <linux/seq_file.h>
 #include <net/addrconf.h>
+#include <net/net_namespace.h>
 
 #include <ko2iblnd/kernel.h>
 
@@ -146,6 +148,21 @@ s64 kor_monotonic_secs(void)
 u64 kor_realtime_us(void)
 {
 	return div_u64(ktime_get_real_ns(), NSEC_PER_USEC);
+}
+
+void kor_net_get(struct net *net)
+{
+	get_net(net);
+}
+
+void kor_net_put(struct net *net)
+{
+	put_net(net);
+}
+
+struct net *kor_net_of_current(void)
+{
+	return current->nsproxy->net_ns;
 }
 
 /* The one watch; written only while no notifier is registered. */

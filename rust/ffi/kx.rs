@@ -43,6 +43,8 @@ pub(crate) use bindings::{
     kor_loaded_put as loaded_put,
     kor_monotonic_ns as monotonic_ns,
     kor_monotonic_secs as monotonic_secs,
+    kor_net_get as net_get,
+    kor_net_put as net_put,
     kor_netwatch_register as netwatch_register,
     kor_netwatch_unregister as netwatch_unregister,
     kor_nofs_restore as nofs_restore,
@@ -51,6 +53,8 @@ pub(crate) use bindings::{
     kor_synchronize_text as synchronize_text,
 };
 
+#[cfg(KOR_DMA_CHECK)]
+pub(crate) use bindings::kor_net_of_current as net_of_current;
 pub(crate) use bindings::{
     kthread_should_stop, //
     seq_write,

@@ -73,51 +73,23 @@ unsafe impl Send for Page {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for Page {}
 
-/// A network namespace, by pointer.
+/// A `struct device` that does DMA, borrowed for `'a`.
 ///
 /// # Invariants
 ///
-/// Somebody (for an NI: LNet) holds a reference on it for as long as this value is used.
+/// The device stays registered during `'a`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Net(NonNull<RawNet>);
+pub(crate) struct DmaDevice<'a>(NonNull<RawDevice>, PhantomData<&'a RawDevice>);
 
-impl Net {
-    /// Wraps a `struct net *`; `None` for NULL.
-    ///
-    /// # Safety
-    ///
-    /// A non-NULL `ns` must stay referenced while the value and its copies are used.
-    pub(crate) unsafe fn from_raw(ns: *mut RawNet) -> Option<Self> {
-        NonNull::new(ns).map(Net)
-    }
-
-    /// The pointer, for a shim or a binding (cast it to the generated type).
-    pub(crate) fn as_ptr(self) -> *mut RawNet {
-        self.0.as_ptr()
-    }
-}
-
-// SAFETY: By the type invariant the namespace is referenced; functions that take it are reentrant.
-unsafe impl Send for Net {}
-// SAFETY: As for `Send`.
-unsafe impl Sync for Net {}
-
-/// A `struct device` that does DMA, by pointer.
-///
-/// # Invariants
-///
-/// The device stays registered for as long as this value is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DmaDevice(NonNull<RawDevice>);
-
-impl DmaDevice {
+impl DmaDevice<'_> {
     /// Wraps a `struct device *`; `None` for NULL (a device that does its DMA in software).
     ///
     /// # Safety
     ///
-    /// A non-NULL `dev` must stay registered while the value and its copies are used.
+    /// A non-NULL `dev` must stay registered for the lifetime of the value.
     pub(crate) unsafe fn from_raw(dev: *mut RawDevice) -> Option<Self> {
-        NonNull::new(dev).map(DmaDevice)
+        // INVARIANT: By the contract of this function.
+        NonNull::new(dev).map(|dev| DmaDevice(dev, PhantomData))
     }
 
     /// The pointer, for a shim or a binding (cast it to the generated type).

@@ -3,6 +3,7 @@
  * Shims over verbs, for rust/rdma. They decide nothing.
  */
 #include <linux/mutex.h>
+#include <linux/string.h>
 
 #include <ko2iblnd/verbs.h>
 
@@ -29,9 +30,14 @@ void kor_device_caps(struct ib_device *dev, struct kor_device_caps *caps)
 	};
 }
 
-const char *kor_device_name(struct ib_device *dev)
+void kor_device_name(struct ib_device *dev, u8 *name)
 {
-	return dev_name(&dev->dev);
+	/*
+	 * Not dev_name(), whose memory a renaming frees; the lock that guards
+	 * it is private to the core. This array stays, and a copy of it made
+	 * while it is written is at worst a mixture of two names.
+	 */
+	strscpy(name, dev->name, KOR_DEVICE_NAME_MAX);
 }
 
 bool kor_device_get(struct ib_device *dev)
@@ -292,6 +298,8 @@ struct ib_mr *kor_mr_alloc(struct ib_pd *pd, u32 max_pages, bool gaps)
 
 int kor_mr_free(struct ib_mr *mr)
 {
+	if (kor_dma_check_dereg())
+		return -EIO;
 	return ib_dereg_mr(mr);
 }
 

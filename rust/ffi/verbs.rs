@@ -8,11 +8,12 @@
 use super::{
     bindings,
     types::{
-        Net,
         PageSlice,
-        RawDevice, //
+        RawDevice,
+        RawNet, //
     },
 };
+use ::kernel::ffi::c_void;
 use core::ptr;
 
 /// `struct ib_device`.
@@ -60,7 +61,7 @@ pub(crate) use bindings::{
     kor_cm_reject as cm_reject,
     kor_cm_resolve_addr as cm_resolve_addr,
     kor_cm_resolve_route as cm_resolve_route,
-    kor_cm_set_key as cm_set_key,
+    kor_cm_set_context as cm_set_context,
     kor_cm_set_path_mtu as cm_set_path_mtu,
     kor_cq_arm as cq_arm,
     kor_cq_create as cq_create,
@@ -104,6 +105,9 @@ pub(crate) use bindings::{
 
 #[cfg(KOR_DMA_CHECK)]
 pub(crate) use bindings::kor_dma_check_cpu as dma_check_cpu;
+
+/// Bytes of a device's name, with the zero at its end.
+pub(crate) const DEVICE_NAME_MAX: usize = bindings::KOR_DEVICE_NAME_MAX as usize;
 
 /// The address family of an IPv4 [`SockAddr`].
 pub(crate) const AF_INET: u16 = bindings::AF_INET as u16;
@@ -234,14 +238,15 @@ pub(crate) unsafe fn device_dma(dev: *mut IbDevice) -> *mut RawDevice {
     unsafe { bindings::kor_device_dma(dev).cast() }
 }
 
-/// Creates a CM id in `net` that carries `key`; an error pointer on failure.
+/// Creates a CM id in `net` that carries `context`; an error pointer on failure.
 ///
 /// # Safety
 ///
-/// `net` is referenced. Process context.
-pub(crate) unsafe fn cm_create(net: Net, key: u64) -> *mut RdmaCmId {
+/// `net` is referenced. `context` is good for the callback until the id is destroyed. Process
+/// context.
+pub(crate) unsafe fn cm_create(net: *mut RawNet, context: *mut c_void) -> *mut RdmaCmId {
     // SAFETY: By the contract of this function.
-    unsafe { bindings::kor_cm_create(net.as_ptr().cast(), key) }
+    unsafe { bindings::kor_cm_create(net.cast(), context) }
 }
 
 /// `struct ib_sge`: a local piece of memory in a work request.

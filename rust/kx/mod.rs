@@ -12,6 +12,7 @@ pub(crate) mod errno;
 mod event;
 mod kthread;
 mod loaded;
+mod net;
 mod netwatch;
 mod nofs;
 mod ratelimit;
@@ -24,7 +25,6 @@ mod workqueue;
 pub(crate) use crate::ffi::types::{
     Cpt,
     Kiov,
-    Net,
     Node, //
 };
 pub(crate) use build_id::BuildId;
@@ -40,6 +40,7 @@ pub(crate) use kthread::{
     ShouldStop, //
 };
 pub(crate) use loaded::LoadedModule;
+pub(crate) use net::Net;
 pub(crate) use netwatch::NetWatch;
 pub(crate) use nofs::NofsScope;
 pub(crate) use ratelimit::RateLimit;

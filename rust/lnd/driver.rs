@@ -151,7 +151,7 @@ impl Driver {
             pr_err!("{}: {}\n", iface.name(), rejected);
             EINVAL
         })?;
-        let (dev, new) = shared.devices.open(net, iface, pools.fmr)?;
+        let (dev, new) = shared.devices.open(&net, iface, pools.fmr)?;
         startup.use_interface(iface)?;
         startup.set_tunables(&params::to_lnet(&resolved));
         let node = dev.hca()?.device().node();

@@ -96,7 +96,7 @@ fn choose_interface(startup: &Startup<Conn>) -> Result<Interface> {
         return Err(EINVAL);
     }
     let net = startup.ni().net_ns().ok_or(EINVAL)?;
-    let interfaces = Interfaces::enumerate(net)?;
+    let interfaces = Interfaces::enumerate(&net)?;
     let found = interfaces.select(startup.ni())?;
     let params = Params::read();
     let expected = startup.interface().unwrap_or(params.ipif_name());

@@ -175,11 +175,11 @@ impl Removal {
             .for_each(|network: Arc<Network>| network.device_gone());
     }
 
-    /// Attaches addresses without a device to the one that has them now, if there is one.
-    ///
-    /// By way of the NIs, because it is they that keep the namespace of an address.
+    /// Attaches addresses without a device to the one that has them now, if there is one, and tries
+    /// again what a device has refused.
     pub(crate) fn attach_all(&self) {
         for network in self.networks.iter() {
+            network.ni.retry_stuck();
             let dev = &network.ni.dev;
             if dev.is_detached() && dev.attach(&self.devices).is_ok() {
                 pr_info!("{}: RDMA device is back\n", dev.name());

@@ -90,6 +90,10 @@ counters! {
         TooManyServed = "too_many_served",
         /// `lnd_send` or `lnd_recv` could not map or register memory.
         MapFailed = "map_failed",
+        /// A memory region could not be deregistered; its message waits until it can.
+        DeregFailed = "dereg_failed",
+        /// A message met a connection on another device than the one that it was mapped for.
+        TxForeign = "tx_foreign",
         /// `lnd_send` could not make the reply message of a GET.
         NoReplyMsg = "no_reply_msg",
         /// `lnd_send` could not allocate a peer.

@@ -25,7 +25,8 @@ use crate::{
     },
     lnet::{
         self,
-        Message, //
+        Message,
+        Reply, //
     },
     proto::{
         chain::{
@@ -41,10 +42,12 @@ use crate::{
         Limits, //
     },
     rdma::{
+        self,
         DmaBuf,
         DmaSg,
         Mapped,
         Mr,
+        PdId,
         Posted,
         SgTable,
         ToDevice, //
@@ -88,7 +91,7 @@ pub(crate) struct Tx {
     /// The message that is sent or received; finalized when the descriptor ends.
     pub(crate) msg: Option<Message>,
     /// The REPLY that belongs to a GET.
-    pub(crate) reply: Option<Message>,
+    pub(crate) reply: Option<Reply>,
     /// What a connection is to do with it, for messages that LNet sends.
     pub(crate) what: Option<Submit>,
     data: Data,
@@ -217,8 +220,7 @@ impl Tx {
                 return Ok(sink);
             }
             Ok(mr) => {
-                // SAFETY: It was mapped just now; nothing has been posted since.
-                let (mr, sg) = unsafe { mr.cancel() };
+                let (mr, sg) = mr.cancel();
                 (EINVAL, mr, sg)
             }
             Err(failed) => failed,
@@ -253,8 +255,8 @@ impl Tx {
         start.count(&self.frags, buf, limits.max_send_sge, limits.max_frags)
     }
 
-    /// The next WRITE of the source, from the pieces that are put into `sges`. `None` when there
-    /// is nothing left to write; see [`Cursor::next`].
+    /// The next WRITE of the source, from the pieces that are put into `sges`, and the source as it
+    /// is mapped. `None` when there is nothing left to write; see [`Cursor::next`].
     ///
     /// # Errors
     ///
@@ -263,60 +265,77 @@ impl Tx {
         &mut self,
         buf: &[u8],
         sges: &mut [SrcFrag],
-    ) -> core::result::Result<Option<Write>, ChainError> {
-        match &mut self.transfer {
-            Some(transfer) => transfer.next(&self.frags, buf, sges),
-            None => Ok(None),
-        }
-    }
-
-    /// The MR, if its registration has not been posted.
-    pub(crate) fn sink(&self) -> Option<&Mr<Mapped>> {
-        match &self.data {
-            Data::Sink(mr) => Some(mr),
-            Data::Nothing | Data::Source(_) | Data::Exposed(_) => None,
-        }
-    }
-
-    /// The registration is about to be given to the device, which may say that it did not take it
-    /// and be wrong.
-    pub(crate) fn set_exposed(&mut self) {
-        self.data = match core::mem::replace(&mut self.data, Data::Nothing) {
-            Data::Sink(mr) => Data::Exposed(mr.posted()),
-            other => other,
+    ) -> core::result::Result<Option<(&DmaSg<ToDevice>, Write)>, ChainError> {
+        let (Some(transfer), Data::Source(sg)) = (&mut self.transfer, &self.data) else {
+            return Ok(None);
         };
+        let write = transfer.next(&self.frags, buf, sges)?;
+        Ok(write.map(|write| (sg, write)))
     }
 
-    /// The key to be invalidated.
-    pub(crate) fn exposed_key(&self) -> Option<u32> {
+    /// The PD that the descriptor's memory is for.
+    pub(crate) fn pd(&self) -> PdId {
+        self.hca.pd().id()
+    }
+
+    /// Has `reg` put the registration of the MR into a chain.
+    ///
+    /// # Errors
+    ///
+    /// EINVAL when there is no MR whose registration has not been posted; that of `reg`.
+    pub(crate) fn expose(&mut self, reg: impl FnOnce(Mr<Mapped>) -> rdma::Registered) -> Result {
+        let (data, result) = match core::mem::replace(&mut self.data, Data::Nothing) {
+            Data::Sink(mr) => match reg(mr) {
+                Ok(mr) => (Data::Exposed(mr), Ok(())),
+                Err((e, mr)) => (Data::Sink(mr), Err(e.into())),
+            },
+            other => (other, Err(EINVAL)),
+        };
+        self.data = data;
+        result
+    }
+
+    /// The MR to be invalidated.
+    pub(crate) fn exposed(&self) -> Option<&Mr<Posted>> {
         match &self.data {
-            Data::Exposed(mr) => Some(mr.rkey()),
+            Data::Exposed(mr) => Some(mr),
             Data::Nothing | Data::Source(_) | Data::Sink(_) => None,
         }
     }
 
     /// Unmaps everything. Sleeps when an MR must be deregistered.
-    fn undo(&mut self, ended: Ended) {
+    ///
+    /// # Errors
+    ///
+    /// The device cannot deregister the MR: its memory stays with the descriptor.
+    fn undo(&mut self, ended: Ended) -> Result {
         let table = match core::mem::replace(&mut self.data, Data::Nothing) {
-            Data::Nothing => return,
+            Data::Nothing => return Ok(()),
             Data::Source(sg) => sg.unmap(),
             Data::Sink(mr) => {
-                // SAFETY: Whoever posts a registration calls `set_exposed` first, under the same
-                // lock, so none was posted.
-                let (mr, sg) = unsafe { mr.cancel() };
+                let (mr, sg) = mr.cancel();
                 self.put_mr(mr);
                 sg.unmap()
             }
             Data::Exposed(mr) if ended == Ended::Clean => {
                 // SAFETY: The engine ends a message whose MR was exposed in this way only when
-                // the LOCAL_INV of its key has completed successfully.
+                // the LOCAL_INV of its key, which it posts once, has completed successfully.
                 let (mr, sg) = unsafe { mr.invalidated() };
                 self.put_mr(mr);
                 sg.unmap()
             }
-            Data::Exposed(mr) => mr.dereg().unmap(),
+            // SAFETY: Otherwise the engine ends it when the QP is drained, after which nothing is
+            // posted.
+            Data::Exposed(mr) => match unsafe { mr.dereg() } {
+                Ok(sg) => sg.unmap(),
+                Err((e, mr)) => {
+                    self.data = Data::Exposed(mr);
+                    return Err(e);
+                }
+            },
         };
         self.table = Some(table);
+        Ok(())
     }
 }
 
@@ -433,9 +452,16 @@ impl TxPool {
 
     /// Undoes what a descriptor holds, and returns it to the pool it came from. Its messages must
     /// have been taken out. May sleep.
-    pub(crate) fn put(tx: KBox<Tx>, ended: Ended) {
+    ///
+    /// # Errors
+    ///
+    /// With the descriptor: a peer may still write its memory, which must be left alone until
+    /// this is tried again with success.
+    pub(crate) fn put(tx: KBox<Tx>, ended: Ended) -> core::result::Result<(), (Error, KBox<Tx>)> {
         let mut tx = tx;
-        tx.undo(ended);
+        if let Err(e) = tx.undo(ended) {
+            return Err((e, tx));
+        }
         tx.what = None;
         tx.transfer = None;
         let home = tx.home.take();
@@ -443,6 +469,7 @@ impl TxPool {
             Some((pool, _busy, _served)) if !tx.hca.is_gone() => pool.keep(tx),
             Some(_) | None => drop(tx),
         }
+        Ok(())
     }
 
     /// Drops all idle descriptors: their device is going away.

@@ -3,9 +3,9 @@
 //! Network interfaces and their addresses.
 
 use super::ni::Ni;
-use crate::ffi::{
-    lnet as ffi, //
-    types::Net,
+use crate::{
+    ffi::lnet as ffi,
+    kx::Net, //
 };
 use kernel::{
     error::to_result, //
@@ -54,9 +54,9 @@ impl Interfaces {
     /// # Errors
     ///
     /// `ENOENT` when there is none, `ENOMEM`.
-    pub(crate) fn enumerate(ns: Net) -> Result<Self> {
+    pub(crate) fn enumerate(ns: &Net) -> Result<Self> {
         let mut list = core::ptr::null_mut();
-        // SAFETY: `list` is writable and the namespace is held, by the invariant of `Net`.
+        // SAFETY: `list` is writable, and we have a reference to the namespace.
         let rc = unsafe { ffi::inet_enumerate(&mut list, ns.as_ptr()) };
         // INVARIANT: LNet stores the array before it returns a count.
         let mut found = Interfaces { list, count: 0 };
@@ -112,8 +112,8 @@ impl Drop for Interfaces {
 /// # Errors
 ///
 /// `ENODEV` when there is no such interface.
-pub(crate) fn is_link_up(ns: Net, index: u32) -> Result<bool> {
-    // SAFETY: The namespace is held, by the invariant of `Net`.
+pub(crate) fn is_link_up(ns: &Net, index: u32) -> Result<bool> {
+    // SAFETY: We have a reference to the namespace.
     let rc = unsafe { ffi::link_status(ns.as_ptr(), index) };
     to_result(rc)?;
     Ok(rc > 0)

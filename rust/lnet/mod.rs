@@ -54,6 +54,7 @@ pub(crate) use self::{
         Message,
         Received,
         Refused,
+        Reply,
         RxHandle,
         RxOwner,
         RxTag,

@@ -127,8 +127,7 @@ impl Message {
     ///
     /// The memory belongs to somebody else afterwards, so all DMA to and from it must be over or
     /// impossible. May call [`Lnd::send`](super::Lnd::send) for other messages on this stack.
-    /// `health` counts for requests; give [`Health::OK`] for replies made by
-    /// [`create_reply`](Self::create_reply).
+    /// `health` counts for requests; [`Reply`]s end by [`Reply::finalize`].
     pub(crate) fn finalize(self, status: i32, health: Health) {
         let this = ManuallyDrop::new(self);
         this.end(status, health);
@@ -139,33 +138,6 @@ impl Message {
         LIVE.add(-1, Relaxed);
         // SAFETY: By the type invariant; the callers do not use the message again.
         unsafe { ffi::finalize(self.msg.as_ptr(), status, health.0) };
-    }
-
-    /// Makes the REPLY that belongs to this GET, for a driver that transfers the data itself.
-    ///
-    /// To be called before the GET can leave, and not for one that goes to a router or is being
-    /// forwarded. `None` when the memory descriptor is going away or there is no memory.
-    pub(crate) fn create_reply(&self, ni: &Ni) -> Option<Message> {
-        // SAFETY: By the type invariants; the request is still ours.
-        let reply = unsafe { ffi::create_reply(ni.as_raw(), self.msg.as_ptr()) };
-        let nothing = ffi::RawKiov::default();
-        // SAFETY: LNet has just made the reply for us; it fills the memory of the request.
-        unsafe { Message::from_raw(reply, nothing, self.sink) }
-    }
-
-    /// Tells LNet how much of a reply made by [`create_reply`](Self::create_reply) arrived.
-    /// Does not sleep and takes no lock.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` when `len` exceeds the memory descriptor; LNet would stop the machine.
-    pub(crate) fn set_reply_len(&mut self, ni: &Ni, len: u32) -> Result {
-        if len > self.sink.length {
-            return Err(EINVAL);
-        }
-        // SAFETY: By the type invariants.
-        unsafe { ffi::set_reply_len(ni.as_raw(), self.msg.as_ptr(), len) };
-        Ok(())
     }
 
     /// Whether a fault rule of the administrator wants the sending of this message to fail, and
@@ -213,6 +185,60 @@ pub(crate) struct SendMsg {
     pub(crate) gpu: bool,
     /// The LNet header in wire form.
     pub(crate) hdr: [u8; ffi::HDR_SIZE],
+}
+
+impl SendMsg {
+    /// LNet's number of a GET.
+    const GET: u32 = 2;
+
+    /// The message as a GET of this node's own to the node that answers it; `None` for any other.
+    pub(crate) fn as_get(&self) -> Option<Get<'_>> {
+        let own = self.kind == Self::GET && !self.routing && !self.target_is_router;
+        own.then_some(Get(&self.msg))
+    }
+}
+
+/// A GET for which the driver may make the REPLY, because it transfers the data itself.
+///
+/// LNet stops the machine for one that this node forwards, or that goes to a router; so only
+/// [`SendMsg::as_get`] makes this.
+pub(crate) struct Get<'a>(&'a Message);
+
+impl Get<'_> {
+    /// Makes the REPLY that belongs to it; before it can leave. `None` when the memory descriptor
+    /// is going away or there is no memory.
+    pub(crate) fn create_reply(&self, ni: &Ni) -> Option<Reply> {
+        // SAFETY: By the type invariants; the request is still ours, and of the kind that it has to
+        // be.
+        let reply = unsafe { ffi::create_reply(ni.as_raw(), self.0.msg.as_ptr()) };
+        let nothing = ffi::RawKiov::default();
+        // SAFETY: LNet has just made the reply for us; it fills the memory of the request.
+        unsafe { Message::from_raw(reply, nothing, self.0.sink) }.map(Reply)
+    }
+}
+
+/// A REPLY made by [`Get::create_reply`]. To be [finalized](Self::finalize), as any [`Message`].
+pub(crate) struct Reply(Message);
+
+impl Reply {
+    /// Tells LNet how much arrived. Does not sleep and takes no lock.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` when `len` exceeds the memory descriptor; LNet would stop the machine.
+    pub(crate) fn set_len(&mut self, ni: &Ni, len: u32) -> Result {
+        if len > self.0.sink.length {
+            return Err(EINVAL);
+        }
+        // SAFETY: By the type invariants; LNet made the message as a reply.
+        unsafe { ffi::set_reply_len(ni.as_raw(), self.0.msg.as_ptr(), len) };
+        Ok(())
+    }
+
+    /// As [`Message::finalize`]; nobody is to blame for a reply.
+    pub(crate) fn finalize(self, status: i32) {
+        self.0.finalize(status, Health::OK);
+    }
 }
 
 /// A message that the driver does not take. LNet finalizes it with the error.

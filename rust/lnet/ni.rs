@@ -3,12 +3,12 @@
 //! Network interfaces of LNet (NIs): one NID each.
 
 use super::Tunables;
-use crate::ffi::{
-    lnet as ffi, //
-    types::{
-        Cpt,
-        Net, //
+use crate::{
+    ffi::{
+        lnet as ffi,
+        types::Cpt, //
     },
+    kx::Net,
 };
 use core::ptr::NonNull;
 use kernel::types::Opaque;
@@ -55,11 +55,10 @@ impl Ni {
         unsafe { ffi::ni_netnum(self.as_raw()) }
     }
 
-    /// The namespace of the task that configured the NI. LNet holds a reference on it for the life
-    /// of the NI; use it no longer. Does not sleep.
+    /// The namespace of the task that configured the NI. Does not sleep.
     pub(crate) fn net_ns(&self) -> Option<Net> {
-        // SAFETY: By the type invariant; LNet holds the namespace as long as the NI.
-        unsafe { Net::from_raw(ffi::ni_net_ns(self.as_raw())) }
+        // SAFETY: By the type invariant; LNet holds a reference to the namespace as long as the NI.
+        unsafe { Net::get(ffi::ni_net_ns(self.as_raw())) }
     }
 
     /// Whether LNet has put the NI into service; only then it accepts connections. Does not sleep.

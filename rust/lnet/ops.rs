@@ -531,7 +531,7 @@ pub(crate) fn mark_ping_buffer() {
 
 /// LNet's preference for a DMA device near GPU `dev_idx`; no preference for a device without DMA.
 /// Does not sleep.
-pub(crate) fn gpu_priority(dev: Option<DmaDevice>, dev_idx: u32) -> u32 {
+pub(crate) fn gpu_priority(dev: Option<DmaDevice<'_>>, dev_idx: u32) -> u32 {
     dev.map_or(NO_PREFERENCE, |dev| {
         // SAFETY: By the invariant of `DmaDevice`.
         unsafe { ffi::dev_prio(dev.as_ptr(), dev_idx) }

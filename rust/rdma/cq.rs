@@ -2,7 +2,10 @@
 
 //! Completion queues.
 
-use super::Device;
+use super::{
+    Device,
+    DeviceId, //
+};
 use crate::{
     ffi::verbs,
     kx::{
@@ -90,7 +93,7 @@ pub(crate) struct Cq<T: Send + Sync + 'static> {
     raw: NonNull<verbs::IbCq>,
     notify: Arc<CqNotify<T>>,
     /// Lives longer than the CQ.
-    _dev: Arc<Device>,
+    dev: Arc<Device>,
 }
 
 // SAFETY: A CQ may be used from any thread.
@@ -144,7 +147,7 @@ impl<T: Send + Sync + 'static> Cq<T> {
             Self {
                 raw,
                 notify,
-                _dev: dev.clone(),
+                dev: dev.clone(),
             },
             GFP_KERNEL,
         )?)
@@ -153,6 +156,11 @@ impl<T: Send + Sync + 'static> Cq<T> {
     /// The CQ as C knows it.
     pub(super) fn as_raw(&self) -> *mut verbs::IbCq {
         self.raw.as_ptr()
+    }
+
+    /// The device that it is on.
+    pub(super) fn device_id(&self) -> DeviceId {
+        self.dev.id()
     }
 
     /// What is kicked on to the queue for this CQ.

@@ -22,7 +22,6 @@ use kernel::{
     ffi::c_void,
     fmt,
     prelude::*,
-    str::CString,
     sync::{
         atomic::{
             Atomic,
@@ -48,7 +47,8 @@ pub(crate) use crate::ffi::verbs::DeviceCaps;
 pub(crate) struct Device {
     raw: NonNull<verbs::IbDevice>,
     caps: DeviceCaps,
-    name: CString,
+    /// Terminated.
+    name: [u8; verbs::DEVICE_NAME_MAX],
 }
 
 // SAFETY: A registered device may be used from any thread.
@@ -57,7 +57,8 @@ unsafe impl Send for Device {}
 // SAFETY: As above; the core does its own locking.
 unsafe impl Sync for Device {}
 
-/// Says whether two [`Device`]s are the same one.
+/// Says whether two [`Device`]s are the same one. As long as one of them is held: a device that
+/// comes later can have the id of one that is gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DeviceId(usize);
 
@@ -88,17 +89,11 @@ impl Device {
             verbs::device_caps(raw.as_ptr(), caps.as_mut_ptr());
             caps.assume_init()
         };
-        // SAFETY: The device is registered; its name is copied.
-        let name = unsafe { CStr::from_char_ptr(verbs::device_name(raw.as_ptr())) };
-        let name = match CString::try_from(name) {
-            Ok(name) => name,
-            Err(_) => {
-                // SAFETY: The reference was taken above.
-                unsafe { verbs::device_put(raw.as_ptr()) };
-                return Err(ENOMEM);
-            }
-        };
-        // INVARIANT: The reference was taken above; from here on `drop` gives it back.
+        let mut name = [0; verbs::DEVICE_NAME_MAX];
+        // SAFETY: The device is registered; `name` has as many bytes as the function fills.
+        unsafe { verbs::device_name(raw.as_ptr(), name.as_mut_ptr()) };
+        // INVARIANT: The reference was taken above; from here on `drop` gives it back, also when
+        // there is no memory.
         Ok(Arc::new(Self { raw, caps, name }, GFP_KERNEL)?)
     }
 
@@ -114,7 +109,7 @@ impl Device {
 
     /// Its name when the reference was taken, such as `mlx5_0`.
     pub(crate) fn name(&self) -> &CStr {
-        &self.name
+        CStr::from_bytes_until_nul(&self.name).unwrap_or(c"")
     }
 
     /// Its limits.
@@ -128,8 +123,9 @@ impl Device {
     }
 
     /// The device behind it that does the DMA; [`None`] for rxe and siw.
-    pub(crate) fn dma_device(&self) -> Option<DmaDevice> {
-        // SAFETY: By the type invariant the device is registered, and so is the one behind it.
+    pub(crate) fn dma_device(&self) -> Option<DmaDevice<'_>> {
+        // SAFETY: By the type invariant the device is registered while `self` is borrowed, and so
+        // is the one behind it.
         unsafe { DmaDevice::from_raw(verbs::device_dma(self.as_raw())) }
     }
 
@@ -157,23 +153,42 @@ impl Drop for Device {
 
 impl fmt::Display for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&*self.name, f)
+        fmt::Display::fmt(self.name(), f)
     }
 }
 
-/// The key under which all of a device's memory may be accessed locally (`local_dma_lkey`).
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Lkey(pub(super) u32);
+/// Names a [`Pd`], and with it its device. Never used again when the PD is gone, so what has it
+/// need not hold the PD.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PdId(u64);
+
+/// The next [`PdId`].
+static NEXT_PD: Atomic<u64> = Atomic::new(1);
 
 /// A protection domain.
 ///
+/// What a QP may name belongs to its PD: each thing that is made in one has its id, and is compared
+/// where it is used with another.
+///
+/// # Examples
+///
+/// ```ignore
+/// let pd = Pd::new(&device)?;
+/// let buf = DmaBuf::<ToDevice>::new(&device, 256, Node(None))?;
+/// let mut chain = SendChain::new(&pd, 16, 64)?;
+/// chain.send(1, SendFlags { signaled: true }, &[buf.piece(24)])?;
+/// // `Err(ChainError::Foreign)`: the buffer is not mapped on the device of this chain.
+/// chain.send(2, SendFlags::default(), &[of_another_device.piece(24)]);
+/// ```
+///
 /// # Invariants
 ///
-/// `raw` is a PD on `_dev`; QPs and MRs in it hold a reference to `self`.
+/// `raw` is a PD on `dev`; QPs and MRs in it hold a reference to `self`.
 pub(crate) struct Pd {
     raw: NonNull<verbs::IbPd>,
+    id: PdId,
     /// Lives longer than the PD.
-    _dev: Arc<Device>,
+    dev: Arc<Device>,
 }
 
 // SAFETY: A PD may be used from any thread.
@@ -192,9 +207,23 @@ impl Pd {
         // SAFETY: The device is registered while `dev` lives.
         let raw = from_err_ptr(unsafe { verbs::pd_alloc(dev.as_raw()) })?;
         let raw = NonNull::new(raw).ok_or(ENOMEM)?;
-        let _dev = dev.clone();
+        let pd = Self {
+            raw,
+            id: PdId(NEXT_PD.fetch_add(1, Relaxed)),
+            dev: dev.clone(),
+        };
         // INVARIANT: `raw` was allocated above; if this fails, `drop` frees it.
-        Ok(Arc::new(Self { raw, _dev }, GFP_KERNEL)?)
+        Ok(Arc::new(pd, GFP_KERNEL)?)
+    }
+
+    /// For comparing PDs.
+    pub(crate) fn id(&self) -> PdId {
+        self.id
+    }
+
+    /// The device that it is on.
+    pub(crate) fn device(&self) -> &Arc<Device> {
+        &self.dev
     }
 
     /// The PD as C knows it.
@@ -202,10 +231,11 @@ impl Pd {
         self.raw.as_ptr()
     }
 
-    /// The key for local memory.
-    pub(crate) fn lkey(&self) -> Lkey {
-        // SAFETY: By the type invariant.
-        Lkey(unsafe { verbs::pd_lkey(self.as_raw()) })
+    /// The key under which all memory that is mapped on the device may be accessed locally
+    /// (`local_dma_lkey`).
+    pub(super) fn lkey(&self) -> u32 {
+        // SAFETY: By the type invariant; the key is set when the PD is allocated, and stays.
+        unsafe { verbs::pd_lkey(self.as_raw()) }
     }
 }
 

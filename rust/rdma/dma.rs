@@ -4,8 +4,8 @@
 
 use super::{
     Device,
-    Lkey,
-    Sge, //
+    DeviceId,
+    Piece, //
 };
 use crate::{
     ffi::{
@@ -131,6 +131,11 @@ impl<D: Direction> DmaBuf<D> {
         self.len
     }
 
+    /// The device that it is mapped on.
+    pub(super) fn device_id(&self) -> DeviceId {
+        self.dev.id()
+    }
+
     /// Hands the first `len` bytes to the CPU.
     fn to_cpu(&self, len: u32) {
         let len = len.min(self.len) as usize;
@@ -159,9 +164,9 @@ impl DmaBuf<ToDevice> {
 
     /// Hands the first `len` bytes (or all there are) to the device and describes them for a
     /// request. Does not sleep.
-    pub(crate) fn send_sge(&self, len: u32, lkey: Lkey) -> Sge {
+    pub(crate) fn piece(&self, len: u32) -> Piece {
         self.to_device(len);
-        Sge::new(self.addr, len.min(self.len), lkey)
+        Piece::new(self.dev.id(), self.addr, len.min(self.len))
     }
 }
 
@@ -190,9 +195,9 @@ impl DmaBuf<FromDevice> {
     }
 
     /// Hands the whole buffer to the device and describes it for a receive. Does not sleep.
-    pub(crate) fn recv_sge(&self, lkey: Lkey) -> Sge {
+    pub(super) fn recv_piece(&self) -> (DmaAddr, u32) {
         self.to_device(self.len);
-        Sge::new(self.addr, self.len, lkey)
+        (self.addr, self.len)
     }
 }
 
@@ -360,6 +365,11 @@ impl<D: Direction> DmaSg<D> {
     /// All bytes.
     pub(crate) fn len(&self) -> u64 {
         self.segs().iter().map(|seg| u64::from(seg.len())).sum()
+    }
+
+    /// The device that it is mapped on.
+    pub(super) fn device_id(&self) -> DeviceId {
+        self.dev.id()
     }
 
     /// The list and how many entries of it are mapped.

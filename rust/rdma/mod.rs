@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RDMA verbs and connection management, made safe. Knows no LNet.
+//! RDMA verbs and connection management, made safe.
 //!
 //! Ownership is the destroy order: a [`Qp`] holds its [`Cq`], [`Pd`] and CM id, an [`Mr`] its
 //! [`Pd`], every mapping its [`Device`], so nothing can go before what uses it, and a device is
 //! not unregistered while any of them exists.
 //!
+//! Things of two devices do not meet: each knows its device or PD, and where one is used with
+//! another ([`CmId::create_qp`], [`Mr::map`], the chains, posting) they are compared, and refused
+//! with `EXDEV` or `EINVAL`. The comparisons are of numbers; nothing is counted or locked for them.
+//!
 //! What a caller must still get right is marked `unsafe`: memory that the device may access stays
 //! mapped until the work request that names it has completed or its QP is gone, and a registered
-//! sink is given back only after its invalidation completed or the [`Mr`] is deregistered.
+//! sink is given back only after its invalidation completed ([`Mr::invalidated`]) or when nothing
+//! that names it is in progress ([`Mr::dereg`]). To forget the latter is safe: then it stays
+//! registered and mapped.
 //!
 //! # Contexts
 //!
@@ -53,12 +59,13 @@ pub(crate) use cq::{
 pub(crate) use device::{
     Device,
     DeviceId,
-    Lkey,
     Pd,
+    PdId,
     PortState,
     PortWatch, //
 };
 pub(crate) use dma::{
+    Direction,
     DmaAddr,
     DmaBuf,
     DmaSg,
@@ -82,8 +89,10 @@ pub(crate) use qp::{
 };
 pub(crate) use stack::check_loaded_stack;
 pub(crate) use wr::{
+    ChainError,
+    Piece,
     RecvChain,
+    Registered,
     SendChain,
-    SendFlags,
-    Sge, //
+    SendFlags, //
 };

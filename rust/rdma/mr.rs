@@ -5,24 +5,33 @@
 //! Only memory that a peer writes is registered. What a region allows a peer to do is in its type:
 //!
 //! ```text
-//!           map()              posted()               invalidated()
-//!   Free ----------> Mapped -------------> Posted ------------------> Free
-//!                      | cancel(): Free      | dereg(): gone
+//!           map()           SendChain::reg()          invalidated()
+//!   Free ----------> Mapped -----------------> Posted --------------> Free
+//!                      | cancel(): Free          | dereg(): gone
 //! ```
 //!
-//! `Posted` covers every state that is not known: a registration or an invalidation that is in
-//! progress, was flushed or failed. A region in it is good only for deregistering, which puts an
-//! end to the peer's access whatever the state was; so dropping it is right, too.
+//! `Posted` covers every state that is not known: a registration that is in a chain or in progress,
+//! an invalidation that is in progress, was flushed or failed. A region in it is good only for
+//! deregistering, which puts an end to the peer's access whatever the state was. Requests that name
+//! the region must be over then, and the device can refuse; so that is asked for, and a region that
+//! is dropped in this state stays registered, and its memory mapped, for ever.
 
 use super::{
     DmaSg,
     FromDevice,
-    Pd, //
+    Pd,
+    PdId, //
 };
 use crate::ffi::verbs;
-use core::ptr::NonNull;
+use core::{
+    mem::ManuallyDrop,
+    ptr::NonNull, //
+};
 use kernel::{
-    error::from_err_ptr,
+    error::{
+        from_err_ptr,
+        to_result, //
+    },
     new_spinlock,
     prelude::*,
     sync::{
@@ -41,25 +50,64 @@ pub(crate) struct Mapped {
 
 /// The peer may be able to write the memory.
 pub(crate) struct Posted {
-    sg: DmaSg<FromDevice>,
+    sg: Kept,
+}
+
+/// A mapping that is not undone when it is dropped.
+struct Kept(ManuallyDrop<DmaSg<FromDevice>>);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        pr_err!("a memory region that a peer may write was dropped: it stays registered\n");
+    }
+}
+
+impl Kept {
+    fn new(sg: DmaSg<FromDevice>) -> Self {
+        Self(ManuallyDrop::new(sg))
+    }
+
+    fn take(self) -> DmaSg<FromDevice> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used or dropped any more, so the mapping is taken once.
+        unsafe { ManuallyDrop::take(&mut this.0) }
+    }
 }
 
 /// A memory region in state `S`.
 ///
+/// # Examples
+///
+/// ```ignore
+/// let mr = pool.get()?;
+/// let mr = mr.map(sg).map_err(|(e, _, _)| e)?;
+/// let key = mr.rkey();
+/// // From here on the peer may have access, even if posting fails.
+/// let mr = chain.reg(wr_id, flags, mr).map_err(|(e, _)| e)?;
+/// // SAFETY: ...
+/// unsafe { qp.post_send(&mut chain) }?;
+/// // ... the queue pair has been drained:
+/// // SAFETY: Nothing that names the region is in progress.
+/// let sg = unsafe { mr.dereg() }.map_err(|(e, _still)| e)?;
+/// ```
+///
 /// # Invariants
 ///
-/// In state [`Free`] and [`Mapped`] the region's key is not valid at the device. Fields drop in
-/// this order: first the region, which ends all access, then the mapping.
+/// In state [`Free`] and [`Mapped`] the region's key is not valid at the device, and no request
+/// names it. Fields drop in this order: first the region, which ends all access, then the mapping.
+/// In state [`Posted`] neither is given back by dropping it.
 pub(crate) struct Mr<S> {
     region: Region,
     state: S,
 }
 
-/// The region itself; deregistered when dropped.
+/// The region itself; deregistered when dropped, unless it may be in use.
 struct Region {
     raw: NonNull<verbs::IbMr>,
+    /// A peer may have access, and requests may name it.
+    in_use: bool,
     /// Lives longer than the region.
-    _pd: Arc<Pd>,
+    pd: ManuallyDrop<Arc<Pd>>,
 }
 
 // SAFETY: An MR may be used from any thread.
@@ -71,20 +119,38 @@ unsafe impl Sync for Region {}
 impl Drop for Region {
     /// Sleeps.
     fn drop(&mut self) {
-        // SAFETY: Allocated by `Mr::new`, and owned.
-        let rc = unsafe { verbs::mr_free(self.raw.as_ptr()) };
-        if rc != 0 {
-            // Not done by any provider for a region of a kernel user; if one did, its memory
-            // would stay open to the peer.
-            pr_err!("deregistering a memory region failed: {rc}\n");
+        if self.in_use {
+            return;
+        }
+        if let Err(e) = self.free() {
+            // Its PD stays with it. No memory is: the peer never had a key, or has lost it.
+            pr_err!("a memory region cannot be deregistered: {e:?}\n");
         }
     }
 }
 
 impl Region {
     fn rkey(&self) -> u32 {
-        // SAFETY: The region is owned.
+        // SAFETY: The region is owned; the key changes only in `Mr::map`, which takes it by value.
         unsafe { verbs::mr_rkey(self.raw.as_ptr()) }
+    }
+
+    /// Deregisters it. After success it is not used any more. Sleeps.
+    fn free(&mut self) -> Result {
+        // SAFETY: Allocated by `Mr::new`, and owned; no request that names it is in progress, by
+        // the invariant of `Mr` or the contract of `dereg`. When the provider fails, it is as it
+        // was.
+        to_result(unsafe { verbs::mr_free(self.raw.as_ptr()) })?;
+        // SAFETY: Once, because the callers do not use the region after success.
+        unsafe { ManuallyDrop::drop(&mut self.pd) };
+        Ok(())
+    }
+}
+
+impl<S> Mr<S> {
+    /// The PD that it is in.
+    pub(super) fn pd_id(&self) -> PdId {
+        self.region.pd.id()
     }
 }
 
@@ -102,7 +168,8 @@ impl Mr<Free> {
         Ok(Self {
             region: Region {
                 raw: NonNull::new(raw).ok_or(ENOMEM)?,
-                _pd: pd.clone(),
+                in_use: false,
+                pd: ManuallyDrop::new(pd.clone()),
             },
             state: Free(()),
         })
@@ -112,14 +179,19 @@ impl Mr<Free> {
     ///
     /// # Errors
     ///
-    /// With both arguments: `EINVAL` when the region cannot hold all of it (too many pages, or an
-    /// inner border that is not page-aligned), and what the provider returns.
+    /// With both arguments: `EXDEV` when the memory is mapped on another device; `EINVAL` when the
+    /// region cannot hold all of it (too many pages, or an inner border that is not page-aligned);
+    /// and what the provider returns.
     pub(crate) fn map(
         self,
         sg: DmaSg<FromDevice>,
     ) -> core::result::Result<Mr<Mapped>, (Error, Self, DmaSg<FromDevice>)> {
+        if sg.device_id() != self.region.pd.device().id() {
+            return Err((EXDEV, self, sg));
+        }
         let (sgl, nents) = sg.raw();
-        // SAFETY: The region is owned and not valid at the device; the list is mapped.
+        // SAFETY: The region is owned, by this call alone, and not valid at the device; the list is
+        // mapped on the region's device.
         let rc = unsafe { verbs::mr_map(self.region.raw.as_ptr(), sgl, nents) };
         if rc < 0 {
             return Err((Error::from_errno(rc), self, sg));
@@ -159,21 +231,22 @@ impl Mr<Mapped> {
         self.region.raw.as_ptr()
     }
 
-    /// To be called when the registration is given to the device, however that ends.
-    pub(crate) fn posted(self) -> Mr<Posted> {
+    /// A request names it.
+    pub(super) fn posted(self) -> Mr<Posted> {
+        let Self { mut region, state } = self;
+        region.in_use = true;
+        let sg = Kept::new(state.sg);
+        // INVARIANT: Neither is given back when it is dropped.
         Mr {
-            region: self.region,
-            state: Posted { sg: self.state.sg },
+            region,
+            state: Posted { sg },
         }
     }
 
-    /// Takes the memory back when the peer never had access.
-    ///
-    /// # Safety
-    ///
-    /// No registration of the region was given to the device since it was mapped.
-    pub(crate) unsafe fn cancel(self) -> (Mr<Free>, DmaSg<FromDevice>) {
-        // INVARIANT: The key never became valid, by the contract of this function.
+    /// Takes the memory back: the peer never had access, because what
+    /// [`SendChain::reg`](super::SendChain::reg) has taken is not in this state any more.
+    pub(crate) fn cancel(self) -> (Mr<Free>, DmaSg<FromDevice>) {
+        // INVARIANT: The key never became valid, and no request has it.
         let mr = Mr {
             region: self.region,
             state: Free(()),
@@ -183,7 +256,8 @@ impl Mr<Mapped> {
 }
 
 impl Mr<Posted> {
-    /// The key for the peer; also what [`SendChain::local_inv`](super::SendChain::local_inv) takes.
+    /// The key for the peer; also what [`SendChain::local_inv`](super::SendChain::local_inv)
+    /// invalidates.
     pub(crate) fn rkey(&self) -> u32 {
         self.region.rkey()
     }
@@ -192,27 +266,37 @@ impl Mr<Posted> {
     ///
     /// # Safety
     ///
-    /// A LOCAL_INV of [`Mr::rkey`], posted after the registration, has completed successfully.
+    /// A LOCAL_INV of [`Mr::rkey`], posted after the registration, has completed successfully on
+    /// the same QP, and no other request names the region.
     pub(crate) unsafe fn invalidated(self) -> (Mr<Free>, DmaSg<FromDevice>) {
-        // INVARIANT: The key is not valid by the contract of this function.
+        let Self { mut region, state } = self;
+        region.in_use = false;
+        // INVARIANT: The key is not valid, and no request has it, by the contract of this function.
         let mr = Mr {
-            region: self.region,
+            region,
             state: Free(()),
         };
-        (mr, self.state.sg)
+        (mr, state.sg.take())
     }
 
     /// Ends the peer's access, whatever the state, and takes the memory back. Sleeps.
     ///
-    /// Requests that name the region must be over: the QP is drained or gone.
+    /// # Errors
     ///
-    /// `ib_dereg_mr` can return an error; then the memory comes back although the peer may still
-    /// be able to write it, with a line in the log. No provider fails so for a region of a kernel
-    /// user, whose memory is not pinned by it. To keep the memory for ever would keep LNet's
-    /// message, and with it the NI, for ever.
-    pub(crate) fn dereg(self) -> DmaSg<FromDevice> {
-        drop(self.region);
-        self.state.sg
+    /// What the provider returns, with the region: the peer may still be able to write the memory,
+    /// which must stay as it is. Drivers of adapters return what the firmware says. It can be tried
+    /// again.
+    ///
+    /// # Safety
+    ///
+    /// Requests that name the region are over: none is in a chain, and the QP that they were posted
+    /// to is drained or gone.
+    pub(crate) unsafe fn dereg(mut self) -> core::result::Result<DmaSg<FromDevice>, (Error, Self)> {
+        if let Err(e) = self.region.free() {
+            return Err((e, self));
+        }
+        // As it is in use, dropping it does nothing.
+        Ok(self.state.sg.take())
     }
 }
 
@@ -248,7 +332,7 @@ impl MrPool {
         let pd = pd.clone();
         Arc::pin_init(
             pin_init!(Self {
-                free <- new_spinlock!(free, "ko2iblnd::MrPool"),
+                free <- new_spinlock!(free, "rdma::MrPool"),
                 pd,
                 max_pages,
                 gaps,

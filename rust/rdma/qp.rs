@@ -16,6 +16,7 @@ use super::{
     cq,
     Cq,
     Pd,
+    PdId,
     RecvChain,
     SendChain, //
 };
@@ -59,6 +60,8 @@ struct Parts<T: Send + Sync + 'static> {
     raw: NonNull<verbs::IbQp>,
     granted: QpCaps,
     cq: Arc<Cq<T>>,
+    /// The id of `_pd`, to be compared without following it.
+    pd: PdId,
     _pd: Arc<Pd>,
     id: IdRef,
 }
@@ -73,7 +76,9 @@ impl<T: Send + Sync + 'static> Drop for Parts<T> {
     /// Sleeps. Work requests that have not completed never will.
     fn drop(&mut self) {
         // SAFETY: By the invariant of `Qp`, the id is alive and has the QP.
-        unsafe { verbs::qp_destroy(self.id.as_raw()) }
+        // As it is the only QP that the id was given, it is this one.
+        unsafe { verbs::qp_destroy(self.id.as_raw()) };
+        self.id.release_qp();
     }
 }
 
@@ -87,6 +92,13 @@ pub(crate) struct PostError {
     pub(crate) accepted: u32,
 }
 
+impl PostError {
+    /// The device has seen nothing.
+    const fn unseen(error: Error) -> Self {
+        Self { error, accepted: 0 }
+    }
+}
+
 impl<T: Send + Sync + 'static> Qp<T, Live> {
     /// See [`CmId::create_qp`](super::CmId::create_qp).
     pub(super) fn create(
@@ -95,9 +107,17 @@ impl<T: Send + Sync + 'static> Qp<T, Live> {
         cq: &Arc<Cq<T>>,
         mut caps: QpCaps,
     ) -> Result<Self> {
+        if cq.device_id() != pd.device().id() {
+            return Err(EINVAL);
+        }
+        if !id.claim_qp() {
+            return Err(EBUSY);
+        }
         let ctx = Arc::as_ptr(cq.notify()).cast_mut().cast::<c_void>();
         // SAFETY: Id, PD and CQ are alive and are kept so by the QP; so is the context, the CQ's.
-        to_result(unsafe {
+        // The device of PD and CQ is one, and the CM compares it with the id's. The id has no QP,
+        // and gets none meanwhile.
+        let created = to_result(unsafe {
             verbs::qp_create(
                 id.as_raw(),
                 pd.as_raw(),
@@ -106,15 +126,23 @@ impl<T: Send + Sync + 'static> Qp<T, Live> {
                 ctx,
                 &mut caps,
             )
-        })?;
+        });
         // SAFETY: The id is alive.
-        let raw = NonNull::new(unsafe { verbs::qp_of(id.as_raw()) }).ok_or(EINVAL)?;
+        let raw = NonNull::new(unsafe { verbs::qp_of(id.as_raw()) });
+        let raw = match (created, raw) {
+            (Ok(()), Some(raw)) => raw,
+            (failed, _) => {
+                id.release_qp();
+                return Err(failed.err().unwrap_or(EINVAL));
+            }
+        };
         // INVARIANT: Created above.
         Ok(Self {
             parts: Parts {
                 raw,
                 granted: caps,
                 cq: cq.clone(),
+                pd: pd.id(),
                 _pd: pd.clone(),
                 id,
             },
@@ -127,12 +155,14 @@ impl<T: Send + Sync + 'static> Qp<T, Live> {
     ///
     /// # Errors
     ///
-    /// [`PostError`]; the chain is empty then, too. The connection is to be given up.
+    /// [`PostError`]; the chain is empty then, too. The connection is to be given up. `EXDEV`: the
+    /// chain is for another PD.
     ///
     /// # Safety
     ///
-    /// Every piece of the chain's requests stays mapped until the request has completed or `self`
-    /// was dropped.
+    /// Every piece of the chain's requests lies within memory that is mapped on the device of the
+    /// QP's PD, and stays so until the request has completed or `self` was dropped. One thread at a
+    /// time, where the order matters.
     pub(crate) unsafe fn post_send(
         &self,
         chain: &mut SendChain,
@@ -191,15 +221,11 @@ impl<T: Send + Sync + 'static> Qp<T, Failed> {
         chain: &mut SendChain,
         wr_id: u64,
     ) -> core::result::Result<(), PostError> {
-        let full = PostError {
-            error: ENOSPC,
-            accepted: 0,
-        };
         chain.clear();
         // What ib_drain_sq() posts, too: a WRITE of nothing.
         chain
-            .write(wr_id, super::SendFlags { signaled: true }, &[], 0, 0)
-            .map_err(|_| full)?;
+            .write_nothing(wr_id)
+            .map_err(|e| PostError::unseen(e.into()))?;
         // SAFETY: The request has no pieces.
         unsafe { self.parts.post_send(chain) }
     }
@@ -240,10 +266,15 @@ impl<T: Send + Sync + 'static> Parts<T> {
     ///
     /// As for [`Qp::post_send`].
     unsafe fn post_send(&self, chain: &mut SendChain) -> core::result::Result<(), PostError> {
+        if chain.pd() != self.pd {
+            chain.clear();
+            return Err(PostError::unseen(EXDEV));
+        }
         let Some(wr) = chain.head() else {
             return Ok(());
         };
-        // SAFETY: The QP is alive; the chain's requests are linked; the rest is by contract.
+        // SAFETY: The QP is alive; the chain's requests are linked, name its key, its regions and
+        // memory of its device; the rest is by contract.
         let (rc, accepted) = unsafe { verbs::post_send(self.raw.as_ptr(), wr) };
         chain.clear();
         outcome(rc, accepted)
@@ -253,6 +284,10 @@ impl<T: Send + Sync + 'static> Parts<T> {
     ///
     /// As for [`Qp::post_send`].
     unsafe fn post_recv(&self, chain: &mut RecvChain) -> core::result::Result<(), PostError> {
+        if chain.pd() != self.pd {
+            chain.clear();
+            return Err(PostError::unseen(EXDEV));
+        }
         let Some(wr) = chain.head() else {
             return Ok(());
         };

@@ -3,23 +3,33 @@
 //! Work requests and chains of them.
 
 use super::{
+    DeviceId,
     DmaAddr,
-    Lkey,
+    DmaBuf,
+    DmaSg,
+    FromDevice,
     Mapped,
-    Mr, //
+    Mr,
+    Pd,
+    PdId,
+    Posted,
+    ToDevice, //
 };
 use crate::ffi::verbs;
 use kernel::prelude::*;
 
-/// A local piece of memory in a work request, by DMA address.
-#[repr(transparent)]
+/// A local piece of memory for a work request, by DMA address on one device.
 #[derive(Clone, Copy)]
-pub(crate) struct Sge(verbs::Sge);
+pub(crate) struct Piece {
+    addr: DmaAddr,
+    len: u32,
+    dev: DeviceId,
+}
 
-impl Sge {
-    /// `len` bytes at `addr`, under `lkey`.
-    pub(crate) const fn new(addr: DmaAddr, len: u32, lkey: Lkey) -> Self {
-        Self(verbs::Sge::new(addr.to_raw(), len, lkey.0))
+impl Piece {
+    /// `len` bytes at `addr` on `dev`.
+    pub(super) const fn new(dev: DeviceId, addr: DmaAddr, len: u32) -> Self {
+        Self { addr, len, dev }
     }
 }
 
@@ -30,18 +40,48 @@ pub(crate) struct SendFlags {
     pub(crate) signaled: bool,
 }
 
-/// The chain has no room for the request, or the request has no room for its pieces. Nothing was
-/// added.
+/// Nothing was added to a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct ChainFull;
+pub(crate) enum ChainError {
+    /// The chain has no room for the request, or the request for its pieces.
+    Full,
+    /// A piece is not mapped on the device of the chain, or a region is not in its PD.
+    Foreign,
+}
 
-impl From<ChainFull> for Error {
-    fn from(_: ChainFull) -> Self {
-        ENOSPC
+impl From<ChainError> for Error {
+    fn from(e: ChainError) -> Self {
+        match e {
+            ChainError::Full => ENOSPC,
+            ChainError::Foreign => EXDEV,
+        }
     }
 }
 
-/// A list of pieces with a fixed capacity, and where the next request's begin.
+/// What [`SendChain::reg`] makes of a region; on error it is as it was.
+pub(crate) type Registered = core::result::Result<Mr<Posted>, (ChainError, Mr<Mapped>)>;
+
+/// Where the requests of a chain may go: to QPs in one PD.
+///
+/// Numbers only: a chain does not keep its PD.
+#[derive(Clone, Copy)]
+struct Target {
+    pd: PdId,
+    dev: DeviceId,
+    lkey: u32,
+}
+
+impl Target {
+    fn new(pd: &Pd) -> Self {
+        Self {
+            pd: pd.id(),
+            dev: pd.device().id(),
+            lkey: pd.lkey(),
+        }
+    }
+}
+
+/// A list of pieces with a fixed capacity.
 struct Sges(KVVec<verbs::Sge>);
 
 impl Sges {
@@ -49,22 +89,30 @@ impl Sges {
         Ok(Self(KVVec::with_capacity(max as usize, GFP_KERNEL)?))
     }
 
-    fn has_room(&self, n: usize) -> bool {
-        self.0.capacity() - self.0.len() >= n
+    fn room(&self) -> usize {
+        self.0.capacity() - self.0.len()
     }
 
-    /// Adds the pieces of one request; returns where they are. The caller checked the room.
-    fn push(&mut self, sges: &[Sge]) -> *mut verbs::Sge {
+    /// Adds the pieces of one request, all or none; returns where they are and how many.
+    fn push(
+        &mut self,
+        lkey: u32,
+        pieces: impl Iterator<Item = (DmaAddr, u32)>,
+    ) -> core::result::Result<(*mut verbs::Sge, u16), ChainError> {
         let at = self.0.len();
-        for sge in sges {
-            // Cannot fail: there is room.
-            let _ = self.0.push_within_capacity(sge.0);
+        for (addr, len) in pieces {
+            let sge = verbs::Sge::new(addr.to_raw(), len, lkey);
+            if self.0.push_within_capacity(sge).is_err() {
+                self.0.truncate(at);
+                return Err(ChainError::Full);
+            }
         }
-        self.0.as_mut_ptr().wrapping_add(at)
+        let n = u16::try_from(self.0.len() - at).map_err(|_| ChainError::Full)?;
+        Ok((self.0.as_mut_ptr().wrapping_add(at), n))
     }
 }
 
-/// A chain of send work requests, in memory set aside once.
+/// A chain of send work requests for QPs in one PD, in memory set aside once.
 ///
 /// Filled, posted by [`Qp::post_send`](super::Qp::post_send) in one call, and empty again. The
 /// device copies what it needs, so one chain per connection (or per thread) is enough.
@@ -72,10 +120,12 @@ impl Sges {
 /// # Invariants
 ///
 /// Each request in `wrs` points to the one behind it, and to pieces in `sges`; neither vector is
-/// ever reallocated.
+/// ever reallocated. Pieces are under the key of `to`, regions in its PD and not deregistered
+/// before the chain is posted or emptied.
 pub(crate) struct SendChain {
     wrs: KVVec<verbs::SendWr>,
     sges: Sges,
+    to: Target,
 }
 
 // SAFETY: The pointers in the requests are to memory owned by the chain, and to MRs, which may be
@@ -86,16 +136,22 @@ unsafe impl Send for SendChain {}
 unsafe impl Sync for SendChain {}
 
 impl SendChain {
-    /// Memory for `max_wrs` requests with `max_sges` pieces together. Sleeps.
+    /// Memory for `max_wrs` requests with `max_sges` pieces together, for QPs in `pd`. Sleeps.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(max_wrs: u32, max_sges: u32) -> Result<Self> {
+    pub(crate) fn new(pd: &Pd, max_wrs: u32, max_sges: u32) -> Result<Self> {
         Ok(Self {
             wrs: KVVec::with_capacity(max_wrs as usize, GFP_KERNEL)?,
             sges: Sges::new(max_sges)?,
+            to: Target::new(pd),
         })
+    }
+
+    /// The PD of the QPs that it is for.
+    pub(super) fn pd(&self) -> PdId {
+        self.to.pd
     }
 
     /// Requests in the chain.
@@ -105,7 +161,7 @@ impl SendChain {
 
     /// Whether `wrs` more requests with `sges` pieces together fit.
     pub(crate) fn has_room(&self, wrs: usize, sges: usize) -> bool {
-        self.wrs.capacity() - self.wrs.len() >= wrs && self.sges.has_room(sges)
+        self.wrs.capacity() - self.wrs.len() >= wrs && self.sges.room() >= sges
     }
 
     /// Forgets everything.
@@ -121,14 +177,13 @@ impl SendChain {
 
     fn push(
         &mut self,
-        sges: &[Sge],
+        pieces: impl Iterator<Item = (DmaAddr, u32)>,
         make: impl FnOnce(*mut verbs::Sge, u16) -> verbs::SendWr,
-    ) -> core::result::Result<(), ChainFull> {
-        if !self.has_room(1, sges.len()) {
-            return Err(ChainFull);
+    ) -> core::result::Result<(), ChainError> {
+        if !self.has_room(1, 0) {
+            return Err(ChainError::Full);
         }
-        let n = u16::try_from(sges.len()).map_err(|_| ChainFull)?;
-        let at = self.sges.push(sges);
+        let (at, n) = self.sges.push(self.to.lkey, pieces)?;
         let behind = self.wrs.as_mut_ptr().wrapping_add(self.wrs.len());
         if let Some(last) = self.wrs.last_mut() {
             last.link(behind);
@@ -138,72 +193,97 @@ impl SendChain {
         Ok(())
     }
 
-    /// Adds a SEND of `sges`.
+    /// Adds a SEND of `pieces`.
     ///
     /// # Errors
     ///
-    /// [`ChainFull`].
+    /// [`ChainError`].
     pub(crate) fn send(
         &mut self,
         wr_id: u64,
         flags: SendFlags,
-        sges: &[Sge],
-    ) -> core::result::Result<(), ChainFull> {
+        pieces: &[Piece],
+    ) -> core::result::Result<(), ChainError> {
+        if pieces.iter().any(|piece| piece.dev != self.to.dev) {
+            return Err(ChainError::Foreign);
+        }
         let common = common(wr_id, flags);
-        self.push(sges, |at, n| verbs::SendWr::send(common, at, n))
+        let pieces = pieces.iter().map(|piece| (piece.addr, piece.len));
+        self.push(pieces, |at, n| verbs::SendWr::send(common, at, n))
     }
 
-    /// Adds an RDMA WRITE of `sges` to the peer's memory at `remote`, under its key `rkey`.
+    /// Adds an RDMA WRITE to the peer's memory at `remote`, under its key `rkey`, of `pieces` of
+    /// `source`: addresses within its segments, and bytes.
     ///
     /// # Errors
     ///
-    /// [`ChainFull`].
+    /// [`ChainError`].
     pub(crate) fn write(
         &mut self,
         wr_id: u64,
         flags: SendFlags,
-        sges: &[Sge],
+        source: &DmaSg<ToDevice>,
+        pieces: impl Iterator<Item = (DmaAddr, u32)>,
         remote: u64,
         rkey: u32,
-    ) -> core::result::Result<(), ChainFull> {
+    ) -> core::result::Result<(), ChainError> {
+        if source.device_id() != self.to.dev {
+            return Err(ChainError::Foreign);
+        }
         let common = common(wr_id, flags);
-        self.push(sges, |at, n| {
+        self.push(pieces, |at, n| {
             verbs::SendWr::write(common, at, n, remote, rkey)
+        })
+    }
+
+    /// Adds an RDMA WRITE of nothing to nowhere, for a QP that flushes it.
+    pub(super) fn write_nothing(&mut self, wr_id: u64) -> core::result::Result<(), ChainError> {
+        let common = common(wr_id, SendFlags { signaled: true });
+        self.push(core::iter::empty(), |at, n| {
+            verbs::SendWr::write(common, at, n, 0, 0)
         })
     }
 
     /// Adds the registration of `mr`, for writing by the peer.
     ///
-    /// When the device has taken it, turn `mr` into [`Mr::posted`].
+    /// From here on it counts as [`Posted`], whatever becomes of the chain, so that it cannot be
+    /// deregistered behind the back of the request.
     ///
     /// # Errors
     ///
-    /// [`ChainFull`].
-    pub(crate) fn reg(
-        &mut self,
-        wr_id: u64,
-        flags: SendFlags,
-        mr: &Mr<Mapped>,
-    ) -> core::result::Result<(), ChainFull> {
+    /// [`ChainError`], with the region as it was.
+    pub(crate) fn reg(&mut self, wr_id: u64, flags: SendFlags, mr: Mr<Mapped>) -> Registered {
+        if mr.pd_id() != self.to.pd {
+            return Err((ChainError::Foreign, mr));
+        }
         let common = common(wr_id, flags);
-        self.push(&[], |_, _| {
+        let added = self.push(core::iter::empty(), |_, _| {
             verbs::SendWr::reg(common, mr.as_raw(), mr.rkey())
-        })
+        });
+        match added {
+            Ok(()) => Ok(mr.posted()),
+            Err(e) => Err((e, mr)),
+        }
     }
 
-    /// Adds the invalidation of `rkey`, a key of ours.
+    /// Adds the invalidation of the key of `mr`.
     ///
     /// # Errors
     ///
-    /// [`ChainFull`].
+    /// [`ChainError`].
     pub(crate) fn local_inv(
         &mut self,
         wr_id: u64,
         flags: SendFlags,
-        rkey: u32,
-    ) -> core::result::Result<(), ChainFull> {
+        mr: &Mr<Posted>,
+    ) -> core::result::Result<(), ChainError> {
+        if mr.pd_id() != self.to.pd {
+            return Err(ChainError::Foreign);
+        }
         let common = common(wr_id, flags);
-        self.push(&[], |_, _| verbs::SendWr::local_inv(common, rkey))
+        self.push(core::iter::empty(), |_, _| {
+            verbs::SendWr::local_inv(common, mr.rkey())
+        })
     }
 }
 
@@ -222,6 +302,7 @@ fn common(wr_id: u64, flags: SendFlags) -> verbs::SendCommon {
 pub(crate) struct RecvChain {
     wrs: KVVec<verbs::RecvWr>,
     sges: Sges,
+    to: Target,
 }
 
 // SAFETY: The pointers in the requests are to memory owned by the chain.
@@ -231,21 +312,27 @@ unsafe impl Send for RecvChain {}
 unsafe impl Sync for RecvChain {}
 
 impl RecvChain {
-    /// Memory for `max` requests. Sleeps.
+    /// Memory for `max` requests, for QPs in `pd`. Sleeps.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(max: u32) -> Result<Self> {
+    pub(crate) fn new(pd: &Pd, max: u32) -> Result<Self> {
         Ok(Self {
             wrs: KVVec::with_capacity(max as usize, GFP_KERNEL)?,
             sges: Sges::new(max)?,
+            to: Target::new(pd),
         })
+    }
+
+    /// The PD of the QPs that it is for.
+    pub(super) fn pd(&self) -> PdId {
+        self.to.pd
     }
 
     /// Whether another request fits.
     pub(crate) fn has_room(&self) -> bool {
-        self.wrs.capacity() > self.wrs.len() && self.sges.has_room(1)
+        self.wrs.capacity() > self.wrs.len() && self.sges.room() > 0
     }
 
     /// Forgets everything.
@@ -259,16 +346,24 @@ impl RecvChain {
         self.wrs.first_mut()
     }
 
-    /// Adds a receive into `sge`.
+    /// Adds a receive into all of `buf`, which is handed to the device.
     ///
     /// # Errors
     ///
-    /// [`ChainFull`].
-    pub(crate) fn recv(&mut self, wr_id: u64, sge: Sge) -> core::result::Result<(), ChainFull> {
+    /// [`ChainError`].
+    pub(crate) fn recv(
+        &mut self,
+        wr_id: u64,
+        buf: &DmaBuf<FromDevice>,
+    ) -> core::result::Result<(), ChainError> {
         if !self.has_room() {
-            return Err(ChainFull);
+            return Err(ChainError::Full);
         }
-        let at = self.sges.push(&[sge]);
+        if buf.device_id() != self.to.dev {
+            return Err(ChainError::Foreign);
+        }
+        let piece = core::iter::once(buf.recv_piece());
+        let (at, n) = self.sges.push(self.to.lkey, piece)?;
         let behind = self.wrs.as_mut_ptr().wrapping_add(self.wrs.len());
         if let Some(last) = self.wrs.last_mut() {
             last.link(behind);
@@ -276,7 +371,7 @@ impl RecvChain {
         // Cannot fail: there is room. INVARIANT: It becomes the element at `behind`.
         let _ = self
             .wrs
-            .push_within_capacity(verbs::RecvWr::new(wr_id, at, 1));
+            .push_within_capacity(verbs::RecvWr::new(wr_id, at, n));
         Ok(())
     }
 }

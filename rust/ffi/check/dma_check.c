@@ -75,6 +75,8 @@ static bool check_merge;	/* knob: adjacent entries merge */
 /* knobs: so many creations of a QP fail, and how */
 static atomic_t check_fail_qp = ATOMIC_INIT(0);
 static u32 check_qp_errno = ENOMEM;
+/* knob: so many calls that deregister an MR fail */
+static atomic_t check_fail_dereg = ATOMIC_INIT(0);
 /* knob: so many posts take the first request only, or not even that */
 static atomic_t check_fail_post = ATOMIC_INIT(0);
 static u32 check_fail_call;	/* knob: this set-up call fails, 0: none */
@@ -181,6 +183,11 @@ int kor_dma_check_qp(void)
 	if (atomic_dec_if_positive(&check_fail_qp) < 0)
 		return 0;
 	return -(int)READ_ONCE(check_qp_errno);
+}
+
+bool kor_dma_check_dereg(void)
+{
+	return atomic_dec_if_positive(&check_fail_dereg) >= 0;
 }
 
 int kor_dma_check_post_send(struct ib_qp *qp, struct ib_send_wr *wr,
@@ -428,6 +435,8 @@ int kor_dma_check_init(void)
 	debugfs_create_bool("merge", 0644, check_dir, &check_merge);
 	debugfs_create_atomic_t("fail_qp", 0644, check_dir, &check_fail_qp);
 	debugfs_create_u32("qp_errno", 0644, check_dir, &check_qp_errno);
+	debugfs_create_atomic_t("fail_dereg", 0644, check_dir,
+				&check_fail_dereg);
 	debugfs_create_atomic_t("fail_post", 0644, check_dir, &check_fail_post);
 	debugfs_create_file_unsafe("fail_call", 0644, check_dir, NULL,
 				   &check_calls_fops);

@@ -18,6 +18,8 @@ bool kor_dma_check_fail(void);
 bool kor_dma_check_call(void);
 /* The error that this creation of a QP is to fail with, or 0. */
 int kor_dma_check_qp(void);
+/* True: this MR is not to be deregistered. */
+bool kor_dma_check_dereg(void);
 /* As ib_post_send() and ib_post_recv(), but may refuse all but the first. */
 int kor_dma_check_post_send(struct ib_qp *qp, struct ib_send_wr *wr,
 			    const struct ib_send_wr **bad);
@@ -52,6 +54,11 @@ static inline bool kor_dma_check_call(void)
 static inline int kor_dma_check_qp(void)
 {
 	return 0;
+}
+
+static inline bool kor_dma_check_dereg(void)
+{
+	return false;
 }
 
 static inline int kor_dma_check_post_send(struct ib_qp *qp,

@@ -127,6 +127,7 @@ impl Conn {
                 links <- ListLinks::new(),
                 tracker <- AtomicTracker::new(),
                 device: setup.hca.device().id(),
+                pd: setup.hca.pd().id(),
                 peer: setup.peer.clone(),
                 _live: Live::Conns.hold(),
                 _hold: ni.hold(),

@@ -23,7 +23,6 @@ use crate::{
         DmaBuf,
         Failed,
         Live as QpLive,
-        Lkey,
         Qp,
         RecvChain,
         SendChain,
@@ -72,7 +71,6 @@ pub(crate) struct ConnInner {
     pub(super) rx: Option<Arc<RxBufs>>,
     /// Afterwards: what LNet still holds of them.
     pub(super) saved: Saved,
-    pub(super) lkey: Lkey,
     pub(super) sends: SendChain,
     pub(super) recvs: RecvChain,
     /// Until everything on it is gone.
@@ -104,9 +102,8 @@ impl ConnInner {
             slots,
             rx: Some(rx),
             saved: Saved::default(),
-            lkey: hca.lkey(),
-            sends: SendChain::new(CHAIN_WRS, chain_sges)?,
-            recvs: RecvChain::new(limits.rx_slots.into())?,
+            sends: SendChain::new(hca.pd(), CHAIN_WRS, chain_sges)?,
+            recvs: RecvChain::new(hca.pd(), limits.rx_slots.into())?,
             hca: Some(hca.clone()),
         })
     }

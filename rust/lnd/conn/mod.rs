@@ -65,6 +65,7 @@ use crate::{
         CqQueue,
         DeviceId,
         Failed,
+        PdId,
         Qp, //
     },
 };
@@ -132,6 +133,8 @@ pub(crate) struct Conn {
     #[pin]
     tracker: AtomicTracker<0>,
     pub(crate) device: DeviceId,
+    /// The PD of its QP. What a descriptor has mapped for another is not posted here.
+    pub(crate) pd: PdId,
     pub(crate) peer: Arc<Peer>,
     _live: Counted,
     /// Dropped last: the NI waits for it.

@@ -37,9 +37,7 @@ use crate::{
     rdma::{
         self,
         DmaAddr,
-        Lkey,
-        SendFlags,
-        Sge, //
+        SendFlags, //
     },
 };
 use kernel::prelude::*;
@@ -125,10 +123,10 @@ fn post_one(inner: &mut ConnInner, post: &Post) -> Result<(), PostError> {
 /// Takes the key of an operation's MR away from the peer.
 fn post_inv(inner: &mut ConnInner, wr: WrId, op: OpId, signal: bool) -> Result<(), PostError> {
     inner.sends.clear();
-    let key = inner.engine.tx(op).and_then(|tx| tx.exposed_key());
-    let key = key.ok_or(failed(EINVAL))?;
+    let mr = inner.engine.tx(op).and_then(|tx| tx.exposed());
+    let mr = mr.ok_or(failed(EINVAL))?;
     let flags = SendFlags { signaled: signal };
-    let added = inner.sends.local_inv(wr.to_raw(), flags, key);
+    let added = inner.sends.local_inv(wr.to_raw(), flags, mr);
     added.map_err(|e| failed(e.into()))?;
     post_sends(inner)
 }
@@ -136,14 +134,15 @@ fn post_inv(inner: &mut ConnInner, wr: WrId, op: OpId, signal: bool) -> Result<(
 /// Collects a receive, and posts all that were collected when no more follow.
 fn post_recv(inner: &mut ConnInner, wr: WrId, rx: RxId, more: bool) -> Result<(), PostError> {
     let buf = inner.rx.as_ref().and_then(|bufs| bufs.buf(rx));
-    let sge = buf.ok_or(failed(EINVAL))?.recv_sge(inner.lkey);
-    let added = inner.recvs.recv(wr.to_raw(), sge);
+    let buf = buf.ok_or(failed(EINVAL))?;
+    let added = inner.recvs.recv(wr.to_raw(), buf);
     added.map_err(|e| failed(e.into()))?;
     if more {
         return Ok(());
     }
     match &inner.qp {
-        // SAFETY: The buffers belong to the connection, which drops them after its QP.
+        // SAFETY: The buffers belong to the connection, which drops them after its QP. Its lock
+        // keeps posts in order.
         QpSlot::Live(qp) => Ok(unsafe { qp.post_recv(&mut inner.recvs) }?),
         QpSlot::None | QpSlot::Failed(_) => {
             inner.recvs.clear();
@@ -157,7 +156,8 @@ fn post_sends(inner: &mut ConnInner) -> Result<(), PostError> {
     match &inner.qp {
         // SAFETY: Message buffers belong to the connection, which drops them after its QP.
         // Everything else is memory of a `Tx` that the engine holds until the request has
-        // completed or the QP is drained.
+        // completed or the QP is drained; pieces of a source come from its own segments. The
+        // connection's lock keeps posts in order.
         QpSlot::Live(qp) => Ok(unsafe { qp.post_send(&mut inner.sends) }?),
         QpSlot::None | QpSlot::Failed(_) => {
             inner.sends.clear();
@@ -168,11 +168,11 @@ fn post_sends(inner: &mut ConnInner) -> Result<(), PostError> {
 
 /// Puts the registration of an operation's MR into the chain.
 fn add_reg(inner: &mut ConnInner, wr: WrId, op: OpId) -> Result<(), PostError> {
-    let mr = inner.engine.tx(op).and_then(|tx| tx.sink());
-    let mr = mr.ok_or(failed(EINVAL))?;
     let id = wr.not_last().to_raw();
-    let added = inner.sends.reg(id, SendFlags { signaled: false }, mr);
-    added.map_err(|e| failed(e.into()))
+    let flags = SendFlags { signaled: false };
+    let tx = inner.engine.tx_mut(op).ok_or(failed(EINVAL))?;
+    tx.expose(|mr| inner.sends.reg(id, flags, mr))
+        .map_err(failed)
 }
 
 /// A message to be put into the chain.
@@ -198,13 +198,6 @@ fn post_message(
         add_reg(inner, wr, op)?;
     }
     let sent = add_send(inner, wr, signal, message)?;
-    if let (Some(op), QpSlot::Live(_)) = (reg, &inner.qp) {
-        // Also when the device then says that it took nothing: an MR whose state is not sure
-        // must not come back to its pool.
-        if let Some(tx) = inner.engine.tx_mut(op) {
-            tx.set_exposed();
-        }
-    }
     post_sends(inner)?;
     stats::sent(message.msg.kind(), sent);
     Ok(())
@@ -217,7 +210,6 @@ fn add_send(
     signal: bool,
     out: &Outgoing<'_>,
 ) -> Result<u32, PostError> {
-    let lkey = inner.lkey;
     let slot = inner
         .slots
         .get_mut(usize::from(out.slot.0))
@@ -236,14 +228,14 @@ fn add_send(
         detached.finish(buf).map_err(|_| failed(EINVAL))?;
     }
     // Fits: not more than the slot.
-    let header = slot.send_sge(emitted.len as u32, lkey);
+    let header = slot.piece(emitted.len as u32);
     let flags = SendFlags { signaled: signal };
     // Fits: a message is at most 4 KiB long.
     let len = (emitted.len as u32).saturating_add(payload);
     let added = match tx {
         None => inner.sends.send(wr.to_raw(), flags, &[header]),
         Some(tx) => {
-            let payload = tx.bounce().send_sge(payload, lkey);
+            let payload = tx.bounce().piece(payload);
             inner.sends.send(wr.to_raw(), flags, &[header, payload])
         }
     };
@@ -281,7 +273,6 @@ fn post_chains(
     writes: &Writes,
     accepted: &mut u32,
 ) -> Result<(), PostError> {
-    let lkey = inner.lkey;
     let bufs = inner.rx.clone().ok_or(failed(EINVAL))?;
     let mut left = writes.count;
     inner.sends.clear();
@@ -296,12 +287,14 @@ fn post_chains(
         let flags = SendFlags { signaled };
         let tx = inner.engine.tx_mut(writes.op).ok_or(failed(EINVAL))?;
         let added = bufs.read(writes.rx, |buf| {
-            let request = next_write(tx, buf, max_sge, lkey)?;
-            let sges = request.sges.get(..request.nsge).unwrap_or(&[]);
-            let raw = id.to_raw();
-            let added = inner
-                .sends
-                .write(raw, flags, sges, request.remote, request.rkey);
+            let mut frags = [SrcFrag::default(); MAX_SEND_SGE as usize];
+            let room = usize::from(max_sge).min(frags.len());
+            let write = tx.next_write(buf, frags.get_mut(..room).unwrap_or(&mut []));
+            let (source, write) = write.ok().flatten().ok_or(failed(EINVAL))?;
+            let pieces = frags.iter().take(write.nsge);
+            let pieces = pieces.map(|frag| (DmaAddr::from_raw(frag.addr), frag.len));
+            let (id, to) = (id.to_raw(), write.remote);
+            let added = inner.sends.write(id, flags, source, pieces, to, write.rkey);
             added.map_err(|e| failed(e.into()))
         });
         added?;
@@ -312,32 +305,4 @@ fn post_chains(
         }
     }
     Ok(())
-}
-
-/// One RDMA WRITE.
-struct Request {
-    sges: [Sge; MAX_SEND_SGE as usize],
-    nsge: usize,
-    remote: u64,
-    rkey: u32,
-}
-
-/// The next WRITE of the source that `tx` holds, to the sink with its fragments in `buf`.
-fn next_write(tx: &mut Tx, buf: &[u8], max_sge: u16, lkey: Lkey) -> Result<Request, PostError> {
-    let mut frags = [SrcFrag::default(); MAX_SEND_SGE as usize];
-    let room = usize::from(max_sge).min(frags.len());
-    let frags = frags.get_mut(..room).unwrap_or(&mut []);
-    let write = tx.next_write(buf, frags);
-    let write = write.ok().flatten().ok_or(failed(EINVAL))?;
-    let none = Sge::new(DmaAddr::from_raw(0), 0, lkey);
-    let mut sges = [none; MAX_SEND_SGE as usize];
-    for (sge, frag) in sges.iter_mut().zip(frags.iter()).take(write.nsge) {
-        *sge = Sge::new(DmaAddr::from_raw(frag.addr), frag.len, lkey);
-    }
-    Ok(Request {
-        sges,
-        nsge: write.nsge,
-        remote: write.remote,
-        rkey: write.rkey,
-    })
 }

@@ -91,6 +91,11 @@ impl<'a> Worker<'a> {
         self.links.get(&tag).ok_or(ENODEV.to_errno())
     }
 
+    /// The id with this tag, to have it resolve or to change its path.
+    pub(super) fn entry_mut(&mut self, tag: u64) -> Result<&mut Entry<'a>, i32> {
+        self.links.get_mut(&tag).ok_or(ENODEV.to_errno())
+    }
+
     fn try_open(&mut self, link: Link<Self>) -> Result<u64> {
         let dev = &link.peer.ni.dev;
         // The device of an NI may be gone.
@@ -148,7 +153,7 @@ impl<'a> Ids for Worker<'a> {
     }
 
     fn resolve_addr(&mut self, tag: u64, timeout: Span, again: bool) -> Result<(), i32> {
-        let entry = self.entry(tag)?;
+        let entry = self.entry_mut(tag)?;
         let peer = &entry.link.peer;
         let to = address_of(peer.nid).map_err(errno)?;
         let from = SockAddr::v4(peer.ni.dev.addr().to_be_bytes(), 0);
@@ -164,7 +169,7 @@ impl<'a> Ids for Worker<'a> {
     }
 
     fn resolve_route(&mut self, tag: u64, timeout: Span) -> Result<(), i32> {
-        let entry = self.entry(tag)?;
+        let entry = self.entry_mut(tag)?;
         let live = entry.link.peer.ni.handle().tos();
         if let Some(tos) = tunables::live_tos(live, Params::read().tos) {
             entry.id.set_service_type(tos);

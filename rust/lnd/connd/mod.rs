@@ -115,9 +115,10 @@ impl Connd {
 struct Worker<'a> {
     shared: &'a Shared,
     kernel: Kernel,
-    events: CmEvents,
     /// The ids by tag, and what belongs to them.
     links: RBTree<u64, Entry<'a>>,
+    /// Dropped after the ids.
+    events: CmEvents,
 }
 
 impl<'a> Worker<'a> {

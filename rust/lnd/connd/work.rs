@@ -87,22 +87,22 @@ use kernel::{
 
 impl<'a> Worker<'a> {
     fn make_conn(
-        &self,
+        &mut self,
         tag: u64,
         wanted: &Wanted,
         reserved: Reserved<'a, Conn>,
     ) -> Result<Arc<Conn>, i32> {
+        let mtu = u32::try_from(Params::read().ib_mtu).unwrap_or(0);
+        if wanted.role == Role::Active && mtu != 0 {
+            // Without a path there is nothing to override.
+            let _ = self.entry_mut(tag)?.id.set_path_mtu(mtu);
+        }
         let entry = self.entry(tag)?;
         let (id, peer) = (&entry.id, &entry.link.peer);
         let hca = peer.ni.dev.hca().map_err(errno)?;
         let bound = id.device().map_err(errno)?;
         if bound.map(|device| device.id()) != Some(hca.device().id()) {
             return Err(ENETDOWN.to_error().to_errno());
-        }
-        let mtu = u32::try_from(Params::read().ib_mtu).unwrap_or(0);
-        if wanted.role == Role::Active && mtu != 0 {
-            // Without a path there is nothing to override.
-            let _ = id.set_path_mtu(mtu);
         }
         let tunables = peer.ni.tunables_now();
         let limits = wanted.limits(&tunables, hca.caps())?;

@@ -83,13 +83,13 @@ impl Dev {
     /// `EADDRINUSE`; `EOPNOTSUPP` for a device that cannot register memory; `ENOMEM`.
     pub(crate) fn open(
         devices: &Devices,
-        net: Net,
+        net: &Net,
         iface: &Interface,
         mrs_per_cpt: u32,
     ) -> Result<Arc<Self>> {
         let dev = Arc::pin_init(
             try_pin_init!(Self {
-                net,
+                net: net.clone(),
                 addr: iface.ipv4().ok_or(EINVAL)?,
                 name: CString::try_from(iface.name())?,
                 index: iface.index(),
@@ -158,7 +158,7 @@ impl Dev {
     /// An id that is bound to the address.
     fn bind(&self, devices: &Devices) -> Result<CmId> {
         let service = u16::try_from(Params::read().service).map_err(|_| EINVAL)?;
-        let id = CmId::new(&devices.cm, self.net, self.tag)?;
+        let mut id = CmId::new(&devices.cm, &self.net, self.tag)?;
         id.set_reuseaddr(true)?;
         id.bind(&SockAddr::v4(self.addr.to_be_bytes(), service))?;
         Ok(id)
@@ -228,7 +228,7 @@ impl Dev {
         Usability {
             device: hca.is_some(),
             port: matches!(port, Some(Ok(true))),
-            link: lnet::is_link_up(self.net, index).unwrap_or(false),
+            link: lnet::is_link_up(&self.net, index).unwrap_or(false),
             address: iface.is_some(),
         }
     }
@@ -236,7 +236,7 @@ impl Dev {
     /// The interface, if it is up and has the address: the same one, whatever its name is now, or
     /// one of the same name that has come in its place.
     fn interface(&self) -> Option<Interface> {
-        let interfaces = Interfaces::enumerate(self.net).ok()?;
+        let interfaces = Interfaces::enumerate(&self.net).ok()?;
         let same =
             |i: &Interface| i.index() == self.index || i.name().to_bytes() == self.name.to_bytes();
         let mut all = interfaces.iter();
@@ -244,13 +244,13 @@ impl Dev {
     }
 
     /// Whether this is address `addr` in namespace `net`.
-    pub(crate) fn is(&self, net: Net, addr: u32) -> bool {
-        self.net == net && self.addr == addr
+    pub(crate) fn is(&self, net: &Net, addr: u32) -> bool {
+        self.net == *net && self.addr == addr
     }
 
     /// The namespace.
-    pub(crate) fn net(&self) -> Net {
-        self.net
+    pub(crate) fn net(&self) -> &Net {
+        &self.net
     }
 
     /// The IPv4 address, host order.

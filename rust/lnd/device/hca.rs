@@ -16,7 +16,6 @@ use crate::{
     proto,
     rdma::{
         Device,
-        Lkey,
         MrPool,
         Pd,
         PortState,
@@ -117,11 +116,6 @@ impl Hca {
     /// The protection domain.
     pub(crate) fn pd(&self) -> &Arc<Pd> {
         &self.pd
-    }
-
-    /// The key for memory that only this node names.
-    pub(crate) fn lkey(&self) -> Lkey {
-        self.pd.lkey()
     }
 
     /// What the device can do.

@@ -98,7 +98,7 @@ impl Devices {
     /// # Errors
     ///
     /// As of [`Dev::open`].
-    pub(crate) fn open(&self, net: Net, iface: &Interface, mrs: u32) -> Result<(Arc<Dev>, bool)> {
+    pub(crate) fn open(&self, net: &Net, iface: &Interface, mrs: u32) -> Result<(Arc<Dev>, bool)> {
         let addr = iface.ipv4().ok_or(EINVAL)?;
         let mut addresses = self.addresses.lock();
         if let Some(dev) = addresses.iter().find(|dev| dev.is(net, addr)) {

@@ -42,6 +42,7 @@ use crate::{
     wire::Nid,
 };
 use kernel::{
+    new_mutex,
     prelude::*,
     sync::{
         atomic::{
@@ -49,12 +50,21 @@ use kernel::{
             Full,
             Relaxed, //
         },
-        Arc, //
+        Arc,
+        Mutex, //
     }, //
 };
 
 /// How long to wait between two log lines while an NI is being shut down, in nanoseconds.
 const SHUTDOWN_LOG_NS: u64 = 5_000_000_000;
+
+/// A descriptor whose memory a peer may still write, because its MR could not be deregistered, and
+/// how its messages end once it could.
+struct Stuck {
+    tx: KBox<Tx>,
+    status: i32,
+    health: lnet::Health,
+}
 
 /// Counts what an NI waits for when it is shut down.
 struct Holds {
@@ -81,6 +91,8 @@ pub(crate) struct Ni<C> {
     resolved: Resolved,
     /// One per CPT of the machine; those of CPTs that the NI does not use stay empty.
     pools: KVec<Arc<TxPool>>,
+    /// Until their MRs are deregistered. LNet waits for their messages, and so does the device.
+    stuck: Pin<KBox<Mutex<KVVec<Stuck>>>>,
     holds: Arc<Holds>,
     shutting_down: Atomic<bool>,
     _live: Counted,
@@ -123,6 +135,7 @@ impl<C> Ni<C> {
             info,
             resolved,
             pools,
+            stuck: KBox::pin_init(new_mutex!(KVVec::new(), "ko2iblnd::Ni::stuck"), GFP_KERNEL)?,
             holds: Arc::new(holds, GFP_KERNEL)?,
             shutting_down: Atomic::new(false),
             _live: Live::Nis.hold(),
@@ -173,6 +186,7 @@ impl<C> Ni<C> {
         for pool in &self.pools {
             pool.drain();
         }
+        self.retry_stuck();
     }
 
     /// The tunables in force now; connd hands what is live of them to peers and connections.
@@ -217,7 +231,10 @@ impl<C> Ni<C> {
     ///
     /// The memory may not be known to a device any more.
     pub(crate) fn release(&self, tx: KBox<Tx>) {
-        TxPool::put(tx, Ended::Clean);
+        if let Err((_, tx)) = TxPool::put(tx, Ended::Clean) {
+            // No MR of its is exposed, so it does not come to this.
+            core::mem::forget(tx);
+        }
     }
 
     /// Ends the messages of `tx` as `done` says; `ended` decides what may be done with its memory.
@@ -226,7 +243,7 @@ impl<C> Ni<C> {
         let mut tx = tx;
         let mut done = done;
         if let (Some(reply), Some(len)) = (tx.reply.as_mut(), done.reply_len) {
-            if reply.set_reply_len(&self.handle, len).is_err() {
+            if reply.set_len(&self.handle, len).is_err() {
                 done.status = Cause::BadInput.errno();
             }
         }
@@ -246,19 +263,59 @@ impl<C> Ni<C> {
         health: lnet::Health,
         ended: Ended,
     ) {
-        let mut tx = tx;
         match status {
             0 => Event::TxDone.count(),
             _ => Event::TxFailed.count(),
         }
+        self.end(Stuck { tx, status, health }, ended);
+    }
+
+    /// Gives the messages of a descriptor back to LNet, when nobody can write their memory any
+    /// more.
+    fn end(&self, ending: Stuck, ended: Ended) {
+        let Stuck {
+            mut tx,
+            status,
+            health,
+        } = ending;
         let (msg, reply) = (tx.msg.take(), tx.reply.take());
         // First, so that a message that LNet sends next finds a descriptor.
-        TxPool::put(tx, ended);
+        if let Err((e, mut tx)) = TxPool::put(tx, ended) {
+            (tx.msg, tx.reply) = (msg, reply);
+            return self.keep_stuck(Stuck { tx, status, health }, e);
+        }
         if let Some(msg) = msg {
             msg.finalize(status, health);
         }
         if let Some(reply) = reply {
-            reply.finalize(status, lnet::Health::OK);
+            reply.finalize(status);
+        }
+    }
+
+    /// Keeps a descriptor whose MR the device does not deregister. May sleep.
+    fn keep_stuck(&self, stuck: Stuck, error: Error) {
+        Event::DeregFailed.count();
+        crate::warn_ratelimited!(
+            "{}: {} cannot deregister memory: {:?}; its message is kept, and it is tried again\n",
+            self.info.nid,
+            self.dev.name(),
+            error
+        );
+        let mut kept = self.stuck.lock();
+        if kept.reserve(1, GFP_KERNEL).is_err() {
+            // Its memory must stay as it is, so it is lost.
+            return core::mem::forget(stuck);
+        }
+        if let Err(stuck) = kept.push_within_capacity(stuck) {
+            core::mem::forget(stuck);
+        }
+    }
+
+    /// Tries again to deregister what could not be. Sleeps, and calls LNet.
+    pub(crate) fn retry_stuck(&self) {
+        let stuck = core::mem::take(&mut *self.stuck.lock());
+        for one in stuck {
+            self.end(one, Ended::Drained);
         }
     }
 

@@ -13,7 +13,10 @@ use crate::{
         },
         shell::Ended, //
     },
-    kx::NofsScope,
+    kx::{
+        errno::ENETDOWN,
+        NofsScope, //
+    },
     lnd::{
         conn::{
             Conn,
@@ -82,6 +85,12 @@ impl Buffer<'_> {
     ) -> core::result::Result<(KBox<Tx>, R), i32> {
         let peer = &self.conn.peer;
         let mut tx = peer.ni.tx_to_serve(peer.nid).map_err(Error::to_errno)?;
+        if tx.pd() != self.conn.pd {
+            // As for a message of ours: the connection is on the device before (S2).
+            Event::TxForeign.count();
+            peer.ni.release(tx);
+            return Err(ENETDOWN.to_status());
+        }
         match map(&mut tx) {
             Ok(mapped) => Ok((tx, mapped)),
             Err(e) => {

@@ -24,7 +24,6 @@ use crate::{
     },
     lnet::{
         self,
-        Message,
         SendMsg, //
     },
     proto::conn::{
@@ -97,11 +96,7 @@ fn prepare(ni: &Arc<Ni>, tx: &mut Tx, m: &SendMsg) -> Result<Submit> {
         routing: m.routing,
         to_router: m.target_is_router,
     };
-    let mut message = Unsent {
-        ni,
-        tx,
-        msg: &m.msg,
-    };
+    let mut message = Unsent { ni, tx, m };
     send::prepare(&mut message, &request, hdr).map_err(Error::from_errno)
 }
 
@@ -109,29 +104,30 @@ fn prepare(ni: &Arc<Ni>, tx: &mut Tx, m: &SendMsg) -> Result<Submit> {
 struct Unsent<'a> {
     ni: &'a Arc<Ni>,
     tx: &'a mut Tx,
-    msg: &'a Message,
+    m: &'a SendMsg,
 }
 
 impl Outgoing for Unsent<'_> {
     fn copy_in(&mut self, len: u32) -> core::result::Result<(), i32> {
         Event::TxImmediate.count();
-        let copied = self.tx.copy_in(self.msg.source().truncated(len));
+        let copied = self.tx.copy_in(self.m.msg.source().truncated(len));
         copied.map_err(Error::to_errno)
     }
 
     fn map_source(&mut self) -> core::result::Result<(), i32> {
         Event::TxPut.count();
         self.tx
-            .map_source(self.msg.source())
+            .map_source(self.m.msg.source())
             .map_err(Error::to_errno)
     }
 
     fn map_sink(&mut self) -> core::result::Result<Sink, i32> {
-        self.tx.map_sink(self.msg.sink()).map_err(Error::to_errno)
+        self.tx.map_sink(self.m.msg.sink()).map_err(Error::to_errno)
     }
 
     fn make_reply(&mut self) -> bool {
-        self.tx.reply = self.msg.create_reply(self.ni.handle());
+        let get = self.m.as_get();
+        self.tx.reply = get.and_then(|get| get.create_reply(self.ni.handle()));
         let made = self.tx.reply.is_some();
         if made {
             Event::TxGet.count();

@@ -108,6 +108,12 @@ impl Shell for Kernel {
             let cause = Cause::BadInput;
             return Err(Refused { tx, cause });
         };
+        if tx.pd() != conn.pd {
+            // The address has moved to another device since the memory was mapped (S2).
+            Event::TxForeign.count();
+            let cause = Cause::DeviceGone;
+            return Err(Refused { tx, cause });
+        }
         conn.drive(|engine, now| engine.submit(now, tx, what).map(|_| ()))
     }
 

@@ -384,8 +384,9 @@ impl<S: Storage, T> Peer<S, T> {
         count(&mut self.counters.came_back);
         let Refused { tx, cause } = refused;
         ticket.tries = ticket.tries.saturating_add(1);
-        if cause == Cause::BadInput {
-            // Not the connection's fault, and no other would take it.
+        if matches!(cause, Cause::BadInput | Cause::DeviceGone) {
+            // Not the connection's fault, and no other would take it: for the latter, it was made
+            // ready for a device that is not in use any more.
             return PeerSubmit::Refused(Refused { tx, cause });
         }
         if cause == Cause::TooMany {

@@ -7,7 +7,6 @@ use super::{
     param::PrivateData,
     slot::{
         fill_backlog,
-        lookup,
         CmQueue,
         CmSlot,
         IdRef,
@@ -26,33 +25,39 @@ use crate::{
     },
 };
 use core::ptr::NonNull;
-use kernel::sync::{
-    atomic::Relaxed,
-    Arc, //
+use kernel::{
+    ffi::c_void,
+    sync::{
+        atomic::Relaxed,
+        Arc,
+        ArcBorrow, //
+    }, //
 };
 
 /// Called by the CM for each event; process context, under the id's handler lock.
 ///
 /// # Safety
 ///
-/// `id` and `ev` are valid during the call, and the private data of `ev`, if any.
+/// `context` is that of `id`: the address of its slot, or of its listener's where `id` is the new
+/// id of a connection request. `id` and `ev` are valid during the call, and the private data of
+/// `ev`, if any. The handler mutex of `id` is held, with a connection request its listener's, too.
 #[no_mangle]
 unsafe extern "C" fn kor_rust_cm_event(
-    key: u64,
+    context: *mut c_void,
     id: *mut verbs::RdmaCmId,
     ev: *const verbs::CmEvent,
 ) -> i32 {
     // SAFETY: By the contract of this function.
     let ev = unsafe { &*ev };
     let request = ev.kind == kind::CONNECT_REQUEST;
-    let Some(slot) = lookup(key) else {
-        // Cannot be: a slot is known until its id is destroyed. A new id would have no owner.
-        return request.into();
-    };
+    // SAFETY: It is the address of a slot in an `Arc`, which an `IdRef` of its id holds. The last
+    // of them destroys the id before it lets the slot go, and that waits for the handler mutex,
+    // which is held around this call.
+    let slot = unsafe { ArcBorrow::from_raw(context.cast::<CmSlot>().cast_const()) };
     // SAFETY: By the contract of this function.
     let data = unsafe { PrivateData::copy_from(ev.private_data, ev.private_data_len) };
     if request {
-        let taken = NonNull::new(id).is_some_and(|id| connect_request(&slot, id, &data));
+        let taken = NonNull::new(id).is_some_and(|id| connect_request(slot, id, &data));
         return (!taken).into();
     }
     {
@@ -64,13 +69,13 @@ unsafe extern "C" fn kor_rust_cm_event(
             return 0;
         }
     }
-    Entry::kick(slot.as_arc_borrow());
+    Entry::kick(slot);
     0
 }
 
 /// Gives a new id a slot of its listener's backlog. `false` when the backlog is empty.
 fn connect_request(
-    listener: &Arc<CmSlot>,
+    listener: ArcBorrow<'_, CmSlot>,
     id: NonNull<verbs::RdmaCmId>,
     data: &PrivateData,
 ) -> bool {
@@ -83,14 +88,17 @@ fn connect_request(
         slot
     };
     slot.tag.store(listener.tag.load(Relaxed), Relaxed);
+    let context = Arc::as_ptr(&slot).cast_mut().cast::<c_void>();
     // SAFETY: The id is new, and its handler lock is held around this call.
-    unsafe { verbs::cm_set_key(id.as_ptr(), slot.key) };
+    unsafe { verbs::cm_set_context(id.as_ptr(), context) };
+    // SAFETY: As this call will return 0, the CM gives the id to us; its context was set above.
+    let new_id = unsafe { IdRef::first(id, slot.clone()) };
     {
         let mut inner = slot.inner.lock();
         inner.request = *data;
         inner.new_id = Some(NewId {
-            raw: id,
-            listener: listener.clone(),
+            id: new_id,
+            listener: listener.into(),
         });
         inner.push(kind::CONNECT_REQUEST, 0);
     }
@@ -211,7 +219,7 @@ fn take_event(slot: &Arc<CmSlot>) -> Option<CmEvent> {
             (event, status, data, new_id)
         };
         let tag = slot.tag.load(Relaxed);
-        if let Some(kind) = event_kind(event, status, new_id.map(|new| adopt(slot, new))) {
+        if let Some(kind) = event_kind(event, status, new_id.map(adopt)) {
             return Some(CmEvent { tag, kind, data });
         }
     }
@@ -237,11 +245,10 @@ fn event_kind(event: u32, status: i32, new_id: Option<CmId>) -> Option<CmEventKi
 }
 
 /// Makes the owner of a new id, and room for another in its listener's backlog.
-fn adopt(slot: &Arc<CmSlot>, new: NewId) -> CmId {
+fn adopt(new: NewId) -> CmId {
     new.listener.inner.lock().pending -= 1;
     if fill_backlog(&new.listener).is_err() {
         crate::warn_ratelimited!("no memory for the backlog of a listener\n");
     }
-    // The CM gave the id to us when the callback returned 0.
-    CmId::from(IdRef::first(new.raw, slot.clone()))
+    CmId::from(new.id)
 }

@@ -10,7 +10,6 @@ use super::{
     slot::{
         fill_backlog,
         new_slot,
-        remove,
         CmQueue,
         CmSlot,
         IdRef,
@@ -18,11 +17,11 @@ use super::{
     },
 };
 use crate::{
-    ffi::{
-        types::Net,
-        verbs, //
+    ffi::verbs,
+    kx::{
+        errno,
+        Net, //
     },
-    kx::errno,
     rdma::{
         Cq,
         Device,
@@ -40,6 +39,7 @@ use kernel::{
         from_err_ptr,
         to_result, //
     },
+    ffi::c_void,
     prelude::*,
     sync::{
         atomic::Relaxed,
@@ -53,6 +53,20 @@ use kernel::{
 /// latest with its [`Qp`]. All methods may be called from any thread in process context; they
 /// sleep. Errors are those of the CM; `EINVAL` mostly means that the id is in another state, since
 /// its peer may have acted meanwhile.
+///
+/// What changes the id's device or path takes `&mut self`, because it is read without a lock: the
+/// CM frees a path when [`resolve_route`](Self::resolve_route) fails, in the thread that called it,
+/// and lets the device go when [`bind`](Self::bind) fails.
+///
+/// # Examples
+///
+/// ```ignore
+/// let events = CmEvents::new(queue.clone());
+/// let mut id = CmId::new(&queue, &net, 7)?;
+/// id.resolve_addr(None, &SockAddr::v4([10, 0, 0, 2], 987), 500)?;
+/// // ... `events.pop()` has said `AddrResolved`, with the tag 7:
+/// let device = id.device()?.ok_or(ENODEV)?;
+/// ```
 pub(crate) struct CmId {
     id: IdRef,
 }
@@ -70,19 +84,16 @@ impl CmId {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(queue: &Arc<CmQueue>, net: Net, tag: u64) -> Result<Self> {
+    pub(crate) fn new(queue: &Arc<CmQueue>, net: &Net, tag: u64) -> Result<Self> {
         let slot = new_slot(queue, tag)?;
-        // SAFETY: The namespace is referenced by the invariant of `Net`.
-        let raw = from_err_ptr(unsafe { verbs::cm_create(net, slot.key) });
-        match raw.and_then(|raw| NonNull::new(raw).ok_or(ENOMEM)) {
-            Ok(raw) => Ok(Self {
-                id: IdRef::first(raw, slot),
-            }),
-            Err(e) => {
-                remove(slot.key);
-                Err(e)
-            }
-        }
+        let context = Arc::as_ptr(&slot).cast_mut().cast::<c_void>();
+        // SAFETY: We have a reference to the namespace, and the id takes its own. The slot is held
+        // by the share in the id that is made below, until the id is destroyed.
+        let raw = from_err_ptr(unsafe { verbs::cm_create(net.as_ptr(), context) })?;
+        let raw = NonNull::new(raw).ok_or(ENOMEM)?;
+        // SAFETY: The id was made above, with the address of `slot`, and is ours.
+        let id = unsafe { IdRef::first(raw, slot) };
+        Ok(Self { id })
     }
 
     /// Changes the tag that events carry, including those that are queued.
@@ -98,7 +109,8 @@ impl CmId {
     pub(crate) fn device(&self) -> Result<Option<Arc<Device>>> {
         // SAFETY: The id is alive.
         match NonNull::new(unsafe { verbs::cm_device(self.id.as_raw()) }) {
-            // SAFETY: While an id is bound to a device, the CM keeps that from being freed.
+            // SAFETY: While an id is bound to a device, the CM keeps that from being freed; and it
+            // stays bound during the borrow.
             Some(dev) => unsafe { Device::get(dev) }.map(Some),
             None => Ok(None),
         }
@@ -118,16 +130,18 @@ impl CmId {
         (local, peer)
     }
 
-    /// Bytes of the path's MTU; 0 when there is no path.
+    /// Bytes of the path's MTU; 0 when there is no path. Means something once the route is
+    /// resolved.
     pub(crate) fn path_mtu(&self) -> u32 {
-        // SAFETY: The id is alive.
+        // SAFETY: The id is alive, and its path is not freed during the borrow.
         unsafe { verbs::cm_path_mtu(self.id.as_raw()) }
     }
 
     /// Overrides the path's MTU (256, 512, ... 4096); after the route was resolved, before
     /// connecting. False when there is no path or no such MTU.
-    pub(crate) fn set_path_mtu(&self, mtu: u32) -> bool {
-        // SAFETY: The id is alive.
+    pub(crate) fn set_path_mtu(&mut self, mtu: u32) -> bool {
+        // SAFETY: The id is alive, and nobody else reads or frees its path, which the CM itself
+        // changes only while it resolves.
         unsafe { verbs::cm_set_path_mtu(self.id.as_raw(), mtu) }
     }
 
@@ -153,7 +167,7 @@ impl CmId {
     ///
     /// `EADDRINUSE`; `EADDRNOTAVAIL`; `ENODEV` when the address belongs to no RDMA device. See
     /// [`CmId`].
-    pub(crate) fn bind(&self, addr: &SockAddr) -> Result {
+    pub(crate) fn bind(&mut self, addr: &SockAddr) -> Result {
         // SAFETY: The id is alive.
         to_result(unsafe { verbs::cm_bind(self.id.as_raw(), &addr.0) })
     }
@@ -164,7 +178,7 @@ impl CmId {
     ///
     /// As for [`CmId::bind`].
     pub(crate) fn resolve_addr(
-        &self,
+        &mut self,
         src: Option<&SockAddr>,
         dst: &SockAddr,
         timeout_ms: u32,
@@ -182,7 +196,7 @@ impl CmId {
     /// As for [`CmId::bind`]; `EADDRINUSE` when no port is free; `EACCES` when the caller may not
     /// use one.
     pub(crate) fn resolve_addr_privileged(
-        &self,
+        &mut self,
         src: &SockAddr,
         dst: &SockAddr,
         timeout_ms: u32,
@@ -202,7 +216,7 @@ impl CmId {
     /// # Errors
     ///
     /// See [`CmId`].
-    pub(crate) fn resolve_route(&self, timeout_ms: u32) -> Result {
+    pub(crate) fn resolve_route(&mut self, timeout_ms: u32) -> Result {
         // SAFETY: The id is alive.
         to_result(unsafe { verbs::cm_resolve_route(self.id.as_raw(), timeout_ms as usize) })
     }
@@ -212,8 +226,9 @@ impl CmId {
     ///
     /// # Errors
     ///
-    /// `ENOMEM` when the device has no room for it: ask for less. `EINVAL`, also when the id is
-    /// bound to another device; and what the provider returns.
+    /// `ENOMEM` when the device has no room for it: ask for less. `EBUSY` when the id has a QP.
+    /// `EINVAL`, also when `pd`, `cq` and the id are not of one device; and what the provider
+    /// returns.
     pub(crate) fn create_qp<T: Send + Sync + 'static>(
         &self,
         pd: &Arc<Pd>,
@@ -317,8 +332,7 @@ struct Backlog(Arc<CmSlot>);
 impl Drop for Backlog {
     fn drop(&mut self) {
         let slots = core::mem::take(&mut self.0.inner.lock().backlog);
-        for unused in slots {
-            remove(unused.key);
-        }
+        // Without the lock.
+        drop(slots);
     }
 }

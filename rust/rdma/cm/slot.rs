@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Slots for the events of ids, the table that finds them by number, and shares in an id.
+//! Slots for the events of ids, and shares in an id.
 
 use super::param::PrivateData;
 use crate::{
@@ -18,10 +18,6 @@ use kernel::{
     error::to_result,
     new_mutex,
     prelude::*,
-    rbtree::{
-        RBTree,
-        RBTreeNode, //
-    },
     sync::{
         atomic::{
             Atomic,
@@ -37,18 +33,11 @@ use kernel::{
 /// Connection requests that may be queued per listener.
 pub(super) const BACKLOG: usize = 64;
 
-kernel::sync::global_lock! {
-    // SAFETY: Initialised by `Room::new` before anything else of this module runs.
-    unsafe(uninit) static TABLE: Mutex<Option<RBTree<u64, Arc<CmSlot>>>> = None;
-}
-
-/// The next number for a slot; 0 is never used.
-static NEXT_KEY: Atomic<u64> = Atomic::new(1);
-
 /// Set once the room was made.
 static ROOM_MADE: AtomicFlag = AtomicFlag::new(false);
 
-/// The room's own state: to be made first and dropped last by the module.
+/// The room's own state: to be made first and dropped last by the module. Nothing but the checks of
+/// test builds needs it.
 pub(crate) struct Room(());
 
 impl Room {
@@ -61,10 +50,7 @@ impl Room {
         if ROOM_MADE.xchg(true, Full) {
             return Err(EBUSY);
         }
-        // SAFETY: Once, by the flag above.
-        unsafe { TABLE.init() };
-        *TABLE.lock() = Some(RBTree::new());
-        // SAFETY: No requirements.
+        // SAFETY: Once, by the flag above. Process context.
         to_result(unsafe { verbs::dma_check_init() })?;
         Ok(Self(()))
     }
@@ -72,28 +58,9 @@ impl Room {
 
 impl Drop for Room {
     fn drop(&mut self) {
-        let left = TABLE.lock().take().map_or(0, |table| table.iter().count());
-        if left != 0 {
-            pr_err!("{left} CM ids are left\n");
-        }
-        // SAFETY: No requirements.
+        // SAFETY: `new` has initialised it, and there is one `Room`. Process context.
         unsafe { verbs::dma_check_exit() }
     }
-}
-
-/// The slot of the id with number `key`; [`None`] once that id is destroyed.
-pub(super) fn lookup(key: u64) -> Option<Arc<CmSlot>> {
-    TABLE.lock().as_ref()?.get(&key).cloned()
-}
-
-/// Forgets the slot with number `key`.
-pub(super) fn remove(key: u64) {
-    let node = TABLE
-        .lock()
-        .as_mut()
-        .and_then(|table| table.remove_node(&key));
-    // Dropped after the lock.
-    drop(node);
 }
 
 /// The queue of the ids that have events.
@@ -105,10 +72,11 @@ pub(super) type CmSlot = Entry<SlotData>;
 /// What a [`CmQueue`] holds.
 #[pin_data]
 pub(crate) struct SlotData {
-    pub(super) key: u64,
     pub(super) tag: Atomic<u64>,
     /// Of [`IdRef`]s.
     users: Atomic<u32>,
+    /// The id has a QP, or gets one.
+    has_qp: AtomicFlag,
     #[pin]
     pub(super) inner: Mutex<SlotInner>,
 }
@@ -134,13 +102,13 @@ pub(super) struct SlotInner {
 }
 
 /// An id that the CM made for a connection request, and has handed over.
+///
+/// While it waits in its own slot, the two hold each other: whoever consumes the queue takes it
+/// out.
 pub(super) struct NewId {
-    pub(super) raw: NonNull<verbs::RdmaCmId>,
+    pub(super) id: IdRef,
     pub(super) listener: Arc<CmSlot>,
 }
-
-// SAFETY: An id may be used from any thread.
-unsafe impl Send for NewId {}
 
 impl SlotInner {
     /// One more than the largest number of a kind that is kept.
@@ -193,23 +161,17 @@ impl SlotInner {
     }
 }
 
-/// Makes a slot, known by its number from here on.
+/// Makes a slot.
 pub(super) fn new_slot(queue: &Arc<CmQueue>, tag: u64) -> Result<Arc<CmSlot>> {
-    let key = NEXT_KEY.fetch_add(1, Relaxed);
-    let slot = Entry::new(
+    Entry::new(
         queue,
         pin_init!(SlotData {
-            key,
             tag: Atomic::new(tag),
             users: Atomic::new(0),
-            inner <- new_mutex!(SlotInner::new(), "ko2iblnd::CmSlot"),
+            has_qp: AtomicFlag::new(false),
+            inner <- new_mutex!(SlotInner::new(), "rdma::CmSlot"),
         }),
-    )?;
-    let node = RBTreeNode::new(key, slot.clone(), GFP_KERNEL)?;
-    if let Some(table) = TABLE.lock().as_mut() {
-        table.insert(node);
-    }
-    Ok(slot)
+    )
 }
 
 /// Fills the backlog of a listener as far as memory allows.
@@ -222,12 +184,13 @@ pub(super) fn fill_backlog(listener: &Arc<CmSlot>) -> Result {
             }
         }
         let slot = new_slot(listener.queue(), 0)?;
-        let key = slot.key;
         let mut inner = listener.inner.lock();
-        let room = inner.backlog.len() < inner.backlog.capacity();
-        if inner.dead || !room || inner.backlog.push_within_capacity(slot).is_err() {
-            drop(inner);
-            remove(key);
+        if inner.dead {
+            return Ok(());
+        }
+        let surplus = inner.backlog.push_within_capacity(slot);
+        drop(inner);
+        if surplus.is_err() {
             return Ok(());
         }
     }
@@ -237,7 +200,7 @@ pub(super) fn fill_backlog(listener: &Arc<CmSlot>) -> Result {
 ///
 /// # Invariants
 ///
-/// `raw` is alive; `slot` is its slot, whose `users` counts `self`.
+/// `raw` is alive and has the address of `slot` as its context; `users` of that counts `self`.
 pub(in crate::rdma) struct IdRef {
     raw: NonNull<verbs::RdmaCmId>,
     slot: Arc<CmSlot>,
@@ -250,9 +213,13 @@ unsafe impl Send for IdRef {}
 unsafe impl Sync for IdRef {}
 
 impl IdRef {
-    /// The first share, of an id that was made for `slot` or has been handed over with it.
-    pub(super) fn first(raw: NonNull<verbs::RdmaCmId>, slot: Arc<CmSlot>) -> Self {
-        // INVARIANT: The only one.
+    /// The first share, of an id whose context is `slot`.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is alive, nobody else destroys it, and its context is the address of `slot`.
+    pub(super) unsafe fn first(raw: NonNull<verbs::RdmaCmId>, slot: Arc<CmSlot>) -> Self {
+        // INVARIANT: The only one; the rest is the contract of this function.
         slot.users.store(1, Relaxed);
         Self { raw, slot }
     }
@@ -260,6 +227,16 @@ impl IdRef {
     /// The slot that the id's events go to.
     pub(super) fn slot(&self) -> &Arc<CmSlot> {
         &self.slot
+    }
+
+    /// Whether the id has no QP; from here on it has one, until [`IdRef::release_qp`].
+    pub(in crate::rdma) fn claim_qp(&self) -> bool {
+        !self.slot.has_qp.xchg(true, Full)
+    }
+
+    /// The id has no QP any more.
+    pub(in crate::rdma) fn release_qp(&self) {
+        self.slot.has_qp.xchg(false, Full);
     }
 
     /// The id as C knows it.
@@ -286,8 +263,9 @@ impl Drop for IdRef {
             return;
         }
         // SAFETY: By the type invariant the id is alive, and this was the last share. No lock of
-        // the CM is held: callbacks drop no `IdRef`.
+        // the CM is held: callbacks drop no `IdRef`. rdma_destroy_id() marks it under its handler
+        // mutex, after which no callback is made, and a callback that has the context is over:
+        // `slot` is dropped behind this.
         unsafe { verbs::cm_destroy(self.raw.as_ptr()) };
-        remove(self.slot.key);
     }
 }

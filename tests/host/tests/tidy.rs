@@ -20,6 +20,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("kx", &["kx", "ffi"]),
     ("rdma", &["rdma", "kx", "ffi"]),
     ("lnet", &["lnet", "kx", "ffi"]),
+    ("selftest", &["selftest", "kx", "rdma", "lnet"]),
     (
         "lnd",
         &["lnd", "driver", "proto", "wire", "kx", "rdma", "lnet"],

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What must not compile: what a safe caller of the rooms cannot do, by the ids of the faults that
+//! it would be. `tests/kernel/misuse.sh` has this compiled (`KOR_MISUSE=1`), and compares the
+//! errors with the comments at the ends of lines; there are to be these and no others.
+
+use crate::{
+    kx::{
+        Kthread,
+        Net,
+        Node,
+        NofsScope, //
+    },
+    lnet::{
+        Health,
+        Message,
+        Ni, //
+    },
+    rdma::{
+        CmId,
+        Device,
+        Failed,
+        Mapped,
+        Mr,
+        Piece,
+        Posted,
+        Qp,
+        SendChain,
+        SendFlags,
+        SockAddr, //
+    },
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+
+/// S5c: a region whose registration is in a chain is not to be given back as one that is not.
+fn s5c_cancel_what_is_posted(chain: &mut SendChain, mr: Mr<Mapped>) {
+    let _posted = chain.reg(1, SendFlags::default(), mr);
+    let _ = mr.cancel(); //~ E0382
+}
+
+/// S5c: nor to be deregistered without a promise that nothing names it.
+fn s5c_deregister_what_is_posted(mr: Mr<Posted>) {
+    let _ = mr.dereg(); //~ E0133
+}
+
+/// S5c: nor to be taken for invalidated.
+fn s5c_reuse_what_is_posted(mr: Mr<Posted>) {
+    let _ = mr.invalidated(); //~ E0133
+}
+
+/// S2: a piece of memory for a request comes from a mapping, which knows its device.
+fn s2_piece_from_an_address(device: &Device, source: &Piece) -> Piece {
+    let _ = source;
+    Piece::new(device.id(), todo(), 1) //~ E0624
+}
+
+fn todo<T>() -> T {
+    loop {
+        core::hint::spin_loop();
+    }
+}
+
+/// S5f: whoever has a share of an id only cannot have its path freed under another.
+fn s5f_resolve_a_shared_id(id: &CmId) {
+    let _ = id.resolve_route(1); //~ E0596
+}
+
+fn s5f_bind_a_shared_id(id: &CmId) {
+    let _ = id.bind(&SockAddr::v4([10, 0, 0, 1], 1)); //~ E0596
+}
+
+fn s5f_change_the_path_of_a_shared_id(id: &CmId) {
+    let _ = id.set_path_mtu(1024); //~ E0596
+}
+
+/// S5d: a namespace is owned, not copied.
+fn s5d_copy_a_namespace(net: Net) -> (Net, Net) {
+    (net, net) //~ E0382
+}
+
+/// S5d: the device behind an RDMA device is not to be used after that.
+fn s5d_keep_what_does_the_dma(device: Arc<Device>) -> bool {
+    let dma = device.dma_device();
+    drop(device); //~ E0505
+    dma.is_some()
+}
+
+/// S5g: only a GET of this node's own has a reply.
+fn s5g_reply_to_any_message(msg: &Message, ni: &Ni) {
+    let _ = msg.create_reply(ni); //~ E0599
+}
+
+/// A message ends once.
+fn message_that_ends_twice(msg: Message) {
+    msg.finalize(0, Health::OK);
+    msg.finalize(0, Health::OK); //~ E0382
+}
+
+/// Nothing but sentinels is posted to a queue pair in the error state.
+fn post_to_a_failed_queue_pair(qp: &Qp<u64, Failed>, chain: &mut SendChain) {
+    // SAFETY: It does not compile.
+    let _ = unsafe { qp.post_send(chain) }; //~ E0599
+}
+
+/// A NOFS scope belongs to the thread that entered it.
+fn leave_a_scope_in_another_thread(scope: NofsScope) {
+    let _ = Kthread::spawn(c"misuse", Node(None), move |_| drop(scope)); //~ E0277
+}
