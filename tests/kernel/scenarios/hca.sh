@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
-# timeout: 60
+# timeout: 120
 # kernels: um um-debug stock
 # one node
 # Two NIs of one node over the RDMA device in memory: every kind of message arrives, both ways,
