@@ -20,7 +20,7 @@
 //! - [`admission`]: which connection requests and served requests there is room for.
 //! - [`cm`]: what an event of the connection manager leads to.
 //! - [`connect`]: connection work: attempts, connection requests, the end of a connection.
-//! - [`sweep`]: deadlines.
+//! - [`sweep`]: looks at deadlines.
 //! - [`handshake`]: what a connection request and its answers say.
 //! - [`placement`]: which completion vector and which thread a connection gets.
 

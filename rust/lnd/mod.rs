@@ -35,7 +35,7 @@
 //!
 //! - [`debugfs`], [`ops`], [`driver`], [`ctl`]: for LNet and for who looks on;
 //! - [`connd`], [`removal`]: what sleeps;
-//! - [`traffic`]: messages;
+//! - [`traffic`]: what moves messages;
 //! - [`networks`], [`conn`], [`peer`], [`ni`]: what there is. An NI and a peer do not know what a
 //!   connection is, and take its type as a parameter;
 //! - [`tx`], [`device`]: descriptors, RDMA devices and addresses;
