@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The executor of a connection: what its completions and asynchronous events mean, and what its
-//! actions lead to.
+//! The executor of a connection: how its completions, asynchronous events and actions are handled.
 
 use super::shell::{
     Ended,
@@ -32,31 +31,31 @@ use crate::{
     },
 };
 
-/// What a completion says.
+/// A work completion, by what is to be done about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// A message is in the buffer `rx`: read it and tell [`received`].
+    /// A message is in receive buffer `rx`: parse it and call [`received`].
     Received {
         /// The request.
         wr: WrId,
-        /// Its buffer.
+        /// Its receive buffer.
         rx: RxId,
     },
     /// A receive failed.
     RecvFailed {
         /// The request.
         wr: WrId,
-        /// It was flushed, which is no fault.
+        /// It was flushed, which is not an error by itself.
         flushed: bool,
     },
     /// A request of the send queue has completed.
     Sent {
         /// The request.
         wr: WrId,
-        /// How.
+        /// How it ended.
         status: WcStatus,
     },
-    /// The identifier has no meaning.
+    /// The identifier is none that we post with.
     Unknown,
 }
 
@@ -94,8 +93,8 @@ impl Completion {
         }
     }
 
-    /// Tells the engine of one that brought no message. A receive whose buffer cannot be read is
-    /// [`Completion::Unknown`].
+    /// Feeds the engine with a completion that brought no message. A receive whose buffer cannot be
+    /// read counts as [`Completion::Unknown`].
     pub fn feed<S: Storage, T>(self, engine: &mut Conn<S, T>, now: Instant) {
         match self {
             Self::RecvFailed { wr, flushed } => engine.handle_recv_error(now, wr, flushed),
@@ -105,7 +104,7 @@ impl Completion {
     }
 }
 
-/// Tells the engine of a message that request `wr` has brought.
+/// Feeds the engine with the message that receive `wr` brought.
 pub fn received<S: Storage, T>(
     engine: &mut Conn<S, T>,
     now: Instant,
@@ -118,7 +117,7 @@ pub fn received<S: Storage, T>(
     }
 }
 
-/// What a provider has reported about a connection, outside its completions.
+/// Asynchronous events of a connection's CQ and QP since they were last looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AsyncEvents {
     /// A message arrived before the CM said that the connection is up.
@@ -144,20 +143,21 @@ impl AsyncEvents {
     }
 }
 
-/// What remains of an action, to be done under the lock of the connection before its next action.
+/// The second part of an action, to be done under the lock of the connection before its next
+/// action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Step {
-    /// The peer does not want the connection.
+    /// The peer's engine does not want the connection.
     Close(Cause),
-    /// LNet did not take the message.
+    /// LNet refused the message.
     Refused {
-        /// Buffer.
+        /// Receive buffer of the message.
         rx: RxId,
-        /// LNet's negative errno.
+        /// Negative errno of LNet.
         status: i32,
     },
-    /// The WRITEs of a PUT are to be counted.
+    /// The WRITEs of a PUT are to be planned.
     Plan {
         /// The PUT.
         op: OpId,
@@ -198,7 +198,7 @@ pub const fn is_logged(cause: Cause, established: bool) -> bool {
     established && cause.errno() != 0
 }
 
-/// Does what a connection wants done with nothing locked.
+/// Runs an action of a connection. No lock may be held.
 pub fn act<S: Shell>(shell: &mut S, conn: &S::Conn, action: Action<S::Tx>) -> Option<Step> {
     match action {
         Action::Established(info) => {

@@ -2,7 +2,7 @@
 
 //! Which form a message takes on the wire (protocol.md 10.1).
 //!
-//! A pure function of what LNet says about the message.
+//! Depends only on what LNet says about the message.
 
 use crate::wire::{
     LnetMsgType,
@@ -19,7 +19,7 @@ pub struct Request {
     /// Length of the memory descriptor in bytes: the room that a GET has for the reply. 0 when
     /// there is none, as in a message that a router forwards.
     pub md_len: u32,
-    /// The memory is a GPU's, so nothing may be copied by the CPU.
+    /// The memory is a GPU's, so the CPU must not copy it.
     pub gpu: bool,
     /// The message is being forwarded.
     pub routing: bool,
@@ -27,7 +27,7 @@ pub struct Request {
     pub to_router: bool,
 }
 
-/// The form.
+/// The form of a message on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// One message with this many bytes of payload.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The loop around the engines of [`proto`](crate::proto): what the driver does, without how.
+//! The loop around the engines of [`proto`](crate::proto): all decisions of the driver, without its
+//! effects.
 //!
 //! The engines say what is to happen on one connection and with one peer. This room decides the
 //! rest: which form a message takes, what a request or an event of the connection manager leads
@@ -10,7 +11,7 @@
 //! no panic that the wire, the verbs, the CM, LNet or a tunable can reach. The same files are
 //! compiled into the module and into `tests/host`.
 //!
-//! - [`shell`]: what the loop needs done, under a lock and with none.
+//! - [`shell`]: the effects of the loop, under a lock and with none held.
 //! - [`send`]: from LNet to a connection.
 //! - [`recv`]: what a received message is answered with.
 //! - [`exec`]: completions, asynchronous events and actions of a connection.
@@ -22,7 +23,7 @@
 //! - [`connect`]: connection work: attempts, connection requests, the end of a connection.
 //! - [`sweep`]: looks at deadlines.
 //! - [`handshake`]: what a connection request and its answers say.
-//! - [`placement`]: which completion vector and which thread a connection gets.
+//! - [`placement`]: which completion vector and which thread serve a connection.
 
 #![forbid(unsafe_code)]
 #![deny(

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From LNet about a received message: what `lnd_recv` is answered with.
+//! What a received message is answered with, when LNet calls `lnd_recv` for it.
 //!
-//! LNet says once for every message that it was given what becomes of it, at once or much later,
-//! from any thread. A message without a match is not an error: the payload is discarded, and a
-//! request is answered all the same.
+//! LNet calls it exactly once for every message that it was given, before `lnet_parse` returns or
+//! much later, from any thread. A message without a match is not an error: the payload is
+//! discarded, and a request is answered nevertheless.
 //!
 //! Three steps: [`prepare`] with nothing locked, [`Answer::give`] under the lock of the connection,
 //! [`After::run`] with nothing locked again.
@@ -30,21 +30,21 @@ use crate::{
     },
 };
 
-/// A received message, which LNet holds no longer, and LNet's own messages that go with it. Errors
-/// are negative errnos.
+/// A received message that LNet has given back, and the LNet messages that belong to it. Errors are
+/// negative errnos.
 pub trait Incoming {
-    /// A message of LNet's, to be ended.
+    /// An LNet message, to be finalized.
     type Msg;
     /// Transmit descriptor.
     type Tx;
 
-    /// Bytes that LNet wants of what was received.
+    /// Bytes of the payload that LNet wants.
     fn wanted(&self, msg: &Self::Msg) -> u32;
 
-    /// Bytes that LNet has for a GET.
+    /// Bytes that LNet sends in reply to a GET.
     fn offered(&self, msg: &Self::Msg) -> u32;
 
-    /// Copies to LNet what it wants of the payload of an IMMEDIATE: see [`payload`].
+    /// Copies the bytes that LNet wants from the payload of an IMMEDIATE: see [`payload`].
     ///
     /// # Errors
     ///
@@ -70,62 +70,62 @@ pub trait Incoming {
     ///
     /// # Errors
     ///
-    /// Why there is no such number.
+    /// Why the transfer cannot be planned.
     fn plan(&mut self, tx: &mut Self::Tx, sink: Desc, len: u32) -> Result<u16, ChainError>;
 
     /// The message ends with the descriptor.
     fn attach(&mut self, tx: &mut Self::Tx, msg: Self::Msg);
 
-    /// Ends a message that needed no descriptor, with 0 or a negative errno. Nobody is blamed.
+    /// Finalizes a message that needed no descriptor, with 0 or a negative errno and no blame.
     fn end(&mut self, msg: Self::Msg, status: i32);
 
-    /// Ends a descriptor that the connection did not take.
+    /// Ends a descriptor that the connection refused, and its message.
     fn finish(&mut self, tx: Self::Tx, done: Done);
 }
 
-/// What a received request or IMMEDIATE is answered with.
+/// The answer to a received request or IMMEDIATE.
 #[derive(Debug)]
 #[must_use]
 pub enum Answer<M, T> {
-    /// The buffer goes back.
+    /// None: the receive buffer is free.
     Done {
-        /// To be ended afterwards, with this status.
+        /// The message to finalize afterwards, and its status.
         end: Option<(M, i32)>,
     },
     /// PUT_NAK.
     Nak {
-        /// 0 when LNet wants none of it, else why not.
+        /// 0 when LNet wants no data, else a negative errno.
         status: i32,
-        /// To be ended afterwards, with this status.
+        /// The message to finalize afterwards, and its status.
         end: Option<(M, i32)>,
     },
     /// PUT_ACK.
     Sink {
-        /// Has the memory and the message.
+        /// Descriptor with the mapped memory and the message.
         tx: T,
         /// Where the peer is to write.
         sink: Sink,
     },
     /// GET_DONE without data.
     NoData {
-        /// 0 for an empty reply, else why there is none.
+        /// 0 for an empty reply, else a negative errno.
         status: i32,
-        /// To be ended afterwards, with this status.
+        /// The message to finalize afterwards, and its status.
         end: Option<(M, i32)>,
     },
     /// WRITEs and GET_DONE.
     Source {
-        /// Has the memory and the message.
+        /// Descriptor with the mapped memory and the message.
         tx: T,
-        /// Bytes.
+        /// Bytes to write.
         len: u32,
-        /// Number of WRITEs, or why there is none.
+        /// Number of WRITEs, or why the transfer cannot be planned.
         writes: Result<u16, ChainError>,
     },
 }
 
-/// Decides what LNet's word about a message is answered with, and gets the memory ready for it.
-/// `msg` is `None` when LNet discards the message.
+/// Decides the answer to a message, and prepares the memory for it. `msg` is `None` when LNet
+/// discards the message.
 pub fn prepare<I: Incoming>(
     incoming: &mut I,
     kind: Delivery,
@@ -200,7 +200,8 @@ fn status(result: Result<(), i32>) -> i32 {
 }
 
 impl<M, T> Answer<M, T> {
-    /// Tells the engine of the connection, under its lock. `rx` is the buffer of the message.
+    /// Gives the answer to the engine of the connection, under its lock. `rx` is the receive buffer
+    /// of the message, which is given back with it.
     pub fn give<S: Storage>(self, engine: &mut Conn<S, T>, now: Instant, rx: RxId) -> After<M, T> {
         let end = match self {
             Self::Done { end } => {
@@ -229,20 +230,20 @@ impl<M, T> Answer<M, T> {
     }
 }
 
-/// What remains when the engine has the answer.
+/// What remains to be done after unlocking.
 #[derive(Debug)]
 #[must_use]
 pub enum After<M, T> {
     /// Nothing.
     Nothing,
-    /// The message ends.
+    /// The message is finalized.
     End {
         /// The message.
         msg: M,
         /// 0, or a negative errno.
         status: i32,
     },
-    /// The connection did not take the descriptor.
+    /// The connection refused the descriptor.
     Finish {
         /// The descriptor.
         tx: T,
@@ -262,7 +263,7 @@ impl<M, T> After<M, T> {
         }
     }
 
-    /// Does it, with nothing locked.
+    /// Does it. No lock may be held.
     pub fn run<I: Incoming<Msg = M, Tx = T>>(self, incoming: &mut I) {
         match self {
             Self::Nothing => {}

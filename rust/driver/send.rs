@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From LNet to a connection: how a message gets ready, and what happens until a connection has it.
+//! From LNet to a connection: how a message is prepared, and how it finds a connection that takes
+//! it.
 
 use super::{
     form::{
@@ -30,16 +31,16 @@ use crate::{
     },
 };
 
-/// How often a message may find that its peer is being deleted before it fails.
+/// A message fails when it has met this many peers that were being deleted.
 const MAX_PEERS: u8 = 4;
 
-/// A message of LNet's and the descriptor that it gets. Errors are negative errnos.
+/// A message of LNet's and its transmit descriptor. Errors are negative errnos.
 pub trait Outgoing {
     /// Copies the first `len` bytes of the payload into the descriptor.
     ///
     /// # Errors
     ///
-    /// There are fewer.
+    /// The payload has fewer bytes.
     fn copy_in(&mut self, len: u32) -> Result<(), i32>;
 
     /// Maps the payload for the device to read.
@@ -60,12 +61,12 @@ pub trait Outgoing {
     fn make_reply(&mut self) -> bool;
 }
 
-/// Gets a message ready in the form that it takes.
+/// Prepares a message: copies, maps or registers its memory, as its form needs it.
 ///
 /// # Errors
 ///
-/// The negative errno that LNet is to be told: that of the failed step; -EIO when LNet has no reply
-/// message; -EINVAL for a type that is never sent.
+/// The negative errno for LNet: that of the failed step; -EIO when LNet has no reply message;
+/// -EINVAL for a type that is never sent.
 pub fn prepare<O: Outgoing>(
     message: &mut O,
     request: &Request,
@@ -98,7 +99,7 @@ pub fn prepare<O: Outgoing>(
 /// A message on its way to a connection. Each [`Sending::step`] holds one lock.
 #[must_use]
 pub struct Sending<S: Shell> {
-    /// Of the peers that it may still find.
+    /// How many more peers may turn out to be going away.
     peers: u8,
     next: Next<S>,
 }
@@ -106,14 +107,14 @@ pub struct Sending<S: Shell> {
 enum Next<S: Shell> {
     /// Finds the peer.
     Find { tx: S::Tx },
-    /// The peer names a connection, or has the message wait.
+    /// The peer names a connection, or keeps the message until there is one.
     Ask { peer: S::Peer, tx: S::Tx },
     /// The peer has named a connection for a message that waited.
     Assigned {
         peer: S::Peer,
         named: PeerSubmit<S::Tx>,
     },
-    /// The connection gets it.
+    /// It is given to the connection.
     Give {
         peer: S::Peer,
         conn: Option<S::Conn>,
@@ -121,19 +122,19 @@ enum Next<S: Shell> {
         tx: S::Tx,
         ticket: Ticket,
     },
-    /// It came back from the connection.
+    /// The connection refused it.
     Return {
         peer: S::Peer,
         id: ConnId,
         refused: Refused<S::Tx>,
         ticket: Ticket,
     },
-    /// The peer did not take it.
+    /// The peer refused it.
     Refused {
         peer: S::Peer,
         refused: Refused<S::Tx>,
     },
-    /// There is no way.
+    /// It ends: no connection can take it.
     Fail { tx: S::Tx, cause: Cause },
 }
 
@@ -158,8 +159,8 @@ impl<S: Shell> Sending<S> {
         Self { peers: 0, next }
     }
 
-    /// Goes one step, to the NID `nid` by `ni`. `None`: a connection has it, it waits for one, or
-    /// it has ended.
+    /// Takes one step on the way to `nid` through `ni`. `None`: a connection has it, the peer keeps
+    /// it, or it has ended.
     pub fn step(self, shell: &mut S, ni: &S::Ni, nid: Nid) -> Option<Self> {
         let Self { peers, next } = self;
         let next = match next {
@@ -238,7 +239,7 @@ impl<S: Shell> Sending<S> {
         }
     }
 
-    /// What follows from the word of a peer. `None`: the message waits.
+    /// The step that follows the answer of a peer. `None`: the peer keeps the message.
     fn placed(
         shell: &mut S,
         peer: S::Peer,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the loop needs done: two traits, of which the driver implements one set with locks, verbs
-//! and LNet, and the simulator another with its world.
+//! The effects of the loop, as two traits: the driver implements them with locks, verbs and LNet,
+//! the simulator with its world.
 //!
 //! [`Queue`] is what happens while a connection is locked, [`Shell`] what happens while nothing is.
 //! Both are generic, so that nothing is called through a pointer on the data path. The loop is cut
@@ -10,7 +10,7 @@
 //! goes on with it at once; the simulator does so whenever its seed says, so what other threads do
 //! meanwhile is tried, too.
 //!
-//! The receivers are `&mut`, where the driver has nothing that changes: the simulator's world does.
+//! The receivers are `&mut` for the simulator, whose world changes; the driver's has no state.
 
 use crate::{
     proto::{
@@ -56,8 +56,8 @@ pub trait Queue {
     fn post(&mut self, post: &Post) -> Result<(), PostError>;
 }
 
-/// Feeds the engine and posts what it wants posted. Also says whether the executor is to look at
-/// the connection, because there are actions.
+/// Feeds the engine and posts the requests that follow. The second value is whether there are
+/// actions, for which the executor must be kicked.
 pub fn drive<Q: Queue, R>(
     queue: &mut Q,
     now: Instant,
@@ -76,7 +76,7 @@ fn post_all<Q: Queue>(queue: &mut Q, now: Instant) {
     }
 }
 
-/// How a descriptor came to its end, which decides what may be done with its memory.
+/// What is known about a descriptor's MR at its end, which decides how its memory is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Its MR was invalidated successfully, or never made known to the device.
@@ -85,7 +85,7 @@ pub enum Ended {
     Drained,
 }
 
-/// Work that may sleep, and is done by a thread for that.
+/// Work that may sleep, for connd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Tell the CM that traffic has arrived.
@@ -99,7 +99,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// In the order in which they are served.
+    /// All requests, in the order in which they are served.
     pub const ALL: [Self; 4] = [
         Self::NotifyEstablished,
         Self::Disconnect,
@@ -108,7 +108,7 @@ impl Request {
     ];
 }
 
-/// What is done while nothing is locked. Handles are cheap to clone.
+/// Effects while no lock is held. Handles are cheap to clone.
 pub trait Shell {
     /// Memory of the engines.
     type Storage: Storage;
@@ -148,7 +148,7 @@ pub trait Shell {
         f: impl FnOnce(&mut Peer<Self::Storage, Self::Tx>, Instant) -> PeerSubmit<Self::Tx>,
     ) -> (PeerSubmit<Self::Tx>, Option<Self::Conn>);
 
-    /// Has the actions of a peer run.
+    /// Has connd run the actions of a peer.
     fn kick_peer(&mut self, peer: &Self::Peer);
 
     // Connections.
@@ -166,7 +166,7 @@ pub trait Shell {
     /// The message, when the connection does not take it.
     fn submit(&mut self, conn: &Self::Conn, tx: Self::Tx) -> Result<(), Refused<Self::Tx>>;
 
-    /// Has a thread that may sleep do this.
+    /// Has connd serve a request.
     fn request(&mut self, conn: &Self::Conn, request: Request);
 
     /// A connection is up: for counters.

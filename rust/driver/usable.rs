@@ -8,14 +8,14 @@
 
 use core::fmt;
 
-/// What is known about the way from an NI to its network.
+/// The state of everything between an NI and its network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usability {
-    /// The RDMA device is there, and has not reported a fatal error.
+    /// The RDMA device exists, and has not reported a fatal error.
     pub device: bool,
     /// The RDMA port is active.
     pub port: bool,
-    /// The network interface is there, operational, and has a link as far as ethtool knows.
+    /// The network interface exists, is operational, and has a link as far as ethtool knows.
     pub link: bool,
     /// The NI's address is on the interface.
     pub address: bool,
@@ -28,7 +28,7 @@ impl Usability {
     }
 }
 
-/// What stands in the way.
+/// The first thing that makes an NI unusable, for the log.
 impl fmt::Display for Usability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reasons = [

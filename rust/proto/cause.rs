@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Why things fail, and what LNet is told (protocol.md section 17).
+//! Why messages and connections fail, and the status and health that LNet gets (protocol.md
+//! section 17).
 
 use super::{
     chain::ChainError,
@@ -126,7 +127,7 @@ pub enum Violation {
         /// Length of the message inside in bytes.
         msg: u32,
     },
-    /// An answer to something that does not wait for it.
+    /// An answer whose cookie names no operation that waits for it.
     NoSuchCookie(MsgType),
     /// A GET_DONE says that more was written than there is room for.
     ReplyTooLong {
@@ -135,7 +136,7 @@ pub enum Violation {
         /// Size of the sink in bytes.
         sink: u32,
     },
-    /// The CONNACK is none, or not to what we asked for.
+    /// The answer to our CONNREQ is not a CONNACK, or one of another version.
     BadConnAck,
     /// The CONNACK chooses what was not proposed.
     BadParams(LimitError),

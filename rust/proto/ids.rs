@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Names of things that the engine and its driver speak about.
+//! Identifiers in the interface between the engines and the driver.
 
 /// A receive buffer of a connection: an index below [`Limits::rx_slots`](super::Limits::rx_slots).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

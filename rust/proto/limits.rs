@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What one connection is sized by.
+//! The sizes of a connection.
 //!
-//! Everything that has a size on a connection - queues, buffers, thresholds - has it from one
-//! [`Limits`], so that nothing is allocated by one number and used by another.
+//! All sizes of a connection - queues, buffers, thresholds - are in one [`Limits`], so that nothing
+//! is allocated by one number and used by another.
 
 use super::time::Span;
 use crate::wire::{
@@ -51,7 +51,7 @@ pub struct NiTunables {
     pub cksum: bool,
 }
 
-/// The tunables that act on a connection or a peer that there is already.
+/// The tunables that act on existing connections and peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiveTunables {
     /// LND timeout of everything that is queued, posted or waits for the peer.
@@ -76,7 +76,7 @@ impl NiTunables {
     }
 }
 
-/// What a device can do.
+/// Limits of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceCaps {
     /// Most work requests on a send or receive queue.
@@ -89,7 +89,7 @@ pub struct DeviceCaps {
     pub max_mr_pages: u32,
 }
 
-/// Why there are no limits to work within.
+/// Why a connection cannot be sized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LimitError {
     /// A queue depth that nothing can be sent with: 0; in version 1, whose NOOPs use credits, also

@@ -10,8 +10,8 @@
 //! - [`peer`]: one (NI, NID) pair: attempts, races, pacing, waiting messages.
 //! - [`passive`]: screening of connection requests before a peer exists.
 //! - [`chain`]: the plan of RDMA WRITEs from a source to a sink.
-//! - [`limits`]: what one connection is sized by.
-//! - [`cause`]: why things fail, and what LNet is told.
+//! - [`limits`]: the sizes of a connection.
+//! - [`cause`]: why messages and connections fail, and the status and health that LNet gets.
 //!
 //! # Grammar
 //!

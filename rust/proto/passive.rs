@@ -133,7 +133,7 @@ pub enum RefuseCause {
     },
     /// We are connecting to the requester, and its request gives way.
     Race,
-    /// Too many accepted connections wait for their requester, to whom it is time to answer.
+    /// Too many accepted connections are not established yet. The requester retries.
     TooManyPending,
     /// No room for another connection of this peer, or the peer is being deleted.
     NoResources,

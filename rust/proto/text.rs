@@ -63,7 +63,7 @@ impl fmt::Display for Violation {
             Self::ReplyTooLong { status, sink } => {
                 write!(f, "{status} bytes written to a sink of {sink}")
             }
-            Self::BadConnAck => f.write_str("a CONNACK that is none, or not to our request"),
+            Self::BadConnAck => f.write_str("not a CONNACK, or not an answer to our CONNREQ"),
             Self::BadParams(e) => write!(f, "a CONNACK with {e}"),
         }
     }
@@ -184,9 +184,10 @@ impl fmt::Display for PeerSnapshot {
             " offer {}/{}",
             self.offer.queue_depth, self.offer.max_frags
         )?;
-        match self.deleted {
-            true => f.write_str(" deleted"),
-            false => Ok(()),
+        if self.deleted {
+            f.write_str(" deleted")
+        } else {
+            Ok(())
         }
     }
 }

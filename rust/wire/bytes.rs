@@ -40,7 +40,7 @@ impl Endian {
     }
 }
 
-/// Reads fields from the front of a slice. `None` means that the slice has ended.
+/// Reads fields from the front of a slice. Methods return `None` when too few bytes are left.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
@@ -113,7 +113,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Writes fields to the front of a slice. `None` means that there was no room.
+/// Writes fields to the front of a slice. Methods return `None` when there is no room.
 ///
 /// It only ever moves forward, so a field that is left out shifts everything behind it and
 /// cannot go unnoticed as a gap of stale bytes.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What can be wrong with a message. The [`Display`](core::fmt::Display) texts are made for log
-//! lines: they say what was wrong and what was there.
+//! Errors of messages. Their [`Display`](core::fmt::Display) texts are for log lines: they give the
+//! value that was found and the one that was expected.
 
 use super::{
     MsgType,

@@ -12,7 +12,7 @@ use super::{
     UNIFIED_MAGIC, //
 };
 
-/// What the frozen part (magic and version) of a received message says.
+/// The frozen part (magic and version) of a received message.
 ///
 /// The passive side of a connection request looks at this first (protocol.md section 14.3, steps
 /// 2 to 4). Every case but [`Probe::Known`] is rejected with reason FATAL, version 0x12 and zero
@@ -49,7 +49,7 @@ pub enum Probe {
 }
 
 impl Probe {
-    /// Looks at the frozen part of `buf`.
+    /// Reads the frozen part of `buf`.
     pub fn new(buf: &[u8]) -> Self {
         Self::read(buf).unwrap_or(Self::TooShort { len: buf.len() })
     }

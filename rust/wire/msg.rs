@@ -130,7 +130,7 @@ pub enum Body<D, P> {
         src_cookie: Cookie,
         /// The sink's cookie.
         dst_cookie: Cookie,
-        /// The sink's buffer.
+        /// Where the source is to write.
         desc: D,
     },
     /// PUT_DONE.
@@ -141,7 +141,7 @@ pub enum Body<D, P> {
         hdr: LnetHdr,
         /// The sink's cookie.
         cookie: Cookie,
-        /// The sink's buffer.
+        /// Where the source is to write.
         desc: D,
     },
     /// GET_DONE.
@@ -261,7 +261,7 @@ impl<'a> BodyIn<'a> {
     }
 }
 
-/// A received message that is legal in form.
+/// A received message that has passed the checks of section 9.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
     /// The header.

@@ -89,7 +89,7 @@ fn post_one(inner: &mut ConnInner, post: &Post) -> Result<(), PostError> {
             signal,
             cksum,
         } => {
-            let message = Outgoing {
+            let message = MessageSend {
                 slot,
                 msg,
                 op,
@@ -176,7 +176,7 @@ fn add_reg(inner: &mut ConnInner, wr: WrId, op: OpId) -> Result<(), PostError> {
 }
 
 /// A message to be put into the chain.
-struct Outgoing<'a> {
+struct MessageSend<'a> {
     slot: SlotId,
     msg: &'a OutMsg,
     op: Option<OpId>,
@@ -190,7 +190,7 @@ fn post_message(
     wr: WrId,
     signal: bool,
     reg: bool,
-    message: &Outgoing<'_>,
+    message: &MessageSend<'_>,
 ) -> Result<(), PostError> {
     let reg = message.op.filter(|_| reg);
     inner.sends.clear();
@@ -208,7 +208,7 @@ fn add_send(
     inner: &mut ConnInner,
     wr: WrId,
     signal: bool,
-    out: &Outgoing<'_>,
+    out: &MessageSend<'_>,
 ) -> Result<u32, PostError> {
     let slot = inner
         .slots

@@ -4,10 +4,10 @@
 
 use super::{
     ops::{
-        Phase,
-        Queue, //
+        OpPhase,
+        OpQueue, //
     },
-    state::State,
+    state::ConnState,
     Action,
     Conn,
     EstInfo, //
@@ -34,10 +34,10 @@ impl<S: Storage, T> Conn<S, T> {
             || r.disconnect
             || r.destroy
             || r.drained
-            || self.ops.len(Queue::Plan) > 0
-            || self.ops.len(Queue::Finish) > 0
+            || self.ops.len(OpQueue::Plan) > 0
+            || self.ops.len(OpQueue::Finish) > 0
             || self.rx.deliver_len() > 0
-            || (self.is_drained() && self.ops.len(Queue::Drain) > 0)
+            || (self.is_drained() && self.ops.len(OpQueue::Drain) > 0)
     }
 
     /// The next thing to do after unlocking. [`Action::Drained`] comes last.
@@ -84,8 +84,8 @@ impl<S: Storage, T> Conn<S, T> {
     }
 
     fn poll_plan(&mut self) -> Option<Action<T>> {
-        let op = self.ops.front(Queue::Plan)?;
-        self.ops.enter(op, Phase::Planning);
+        let op = self.ops.front(OpQueue::Plan)?;
+        self.ops.enter(op, OpPhase::Planning);
         let transfer = self.ops.get(op)?.transfer?;
         Some(Action::Plan {
             op,
@@ -95,7 +95,7 @@ impl<S: Storage, T> Conn<S, T> {
     }
 
     fn poll_finish(&mut self) -> Option<Action<T>> {
-        let op = self.ops.front(Queue::Finish)?;
+        let op = self.ops.front(OpQueue::Finish)?;
         let (tx, done) = self.hand_out(op)?;
         Some(Action::Finish { tx, done })
     }
@@ -106,10 +106,10 @@ impl<S: Storage, T> Conn<S, T> {
     }
 
     fn poll_drained(&mut self) -> Option<Action<T>> {
-        let State::Drained { forced, .. } = self.state else {
+        let ConnState::Drained { forced, .. } = self.state else {
             return None;
         };
-        if let Some(op) = self.ops.front(Queue::Drain) {
+        if let Some(op) = self.ops.front(OpQueue::Drain) {
             let (tx, done) = self.hand_out(op)?;
             return Some(Action::FinishAfterDrain { tx, done });
         }

@@ -5,7 +5,7 @@
 use super::{
     count,
     ops::{
-        Phase,
+        OpPhase,
         Transfer,
         Work, //
     },
@@ -14,8 +14,8 @@ use super::{
         Parsed, //
     },
     state::{
-        Event,
-        State, //
+        ConnEvent,
+        ConnState, //
     },
     Conn,
     Sink,
@@ -42,11 +42,11 @@ impl<S: Storage, T> Conn<S, T> {
     /// Why nothing new is accepted, if so.
     fn shut_cause(&self) -> Option<Cause> {
         match self.state {
-            State::Connecting { .. } => Some(Cause::ConnectFailed(ENOTCONN)),
-            State::Established => None,
-            State::Closing { cause }
-            | State::Draining { cause, .. }
-            | State::Drained { cause, .. } => Some(cause),
+            ConnState::Connecting { .. } => Some(Cause::ConnectFailed(ENOTCONN)),
+            ConnState::Established => None,
+            ConnState::Closing { cause }
+            | ConnState::Draining { cause, .. }
+            | ConnState::Drained { cause, .. } => Some(cause),
         }
     }
 
@@ -64,15 +64,15 @@ impl<S: Storage, T> Conn<S, T> {
             Submit::Immediate { hdr, payload } => {
                 let legal =
                     hdr.payload_len == u32::from(payload) && usize::from(payload) <= MAX_IMMEDIATE;
-                (Work::Immediate { hdr, payload }, Phase::Credit, legal)
+                (Work::Immediate { hdr, payload }, OpPhase::Credit, legal)
             }
             Submit::Put { hdr, len } => {
                 let legal = len > 0 && i32::try_from(len).is_ok();
-                (Work::Put { hdr, len }, Phase::Reserve, legal)
+                (Work::Put { hdr, len }, OpPhase::Reserve, legal)
             }
             Submit::Get { hdr, sink } => {
                 let legal = sink.nob > 0 && i32::try_from(sink.nob).is_ok();
-                (Work::Get { hdr, sink }, Phase::Reserve, legal)
+                (Work::Get { hdr, sink }, OpPhase::Reserve, legal)
             }
         };
         if !legal {
@@ -83,7 +83,13 @@ impl<S: Storage, T> Conn<S, T> {
         self.start(now, tx, work, phase)
     }
 
-    fn start(&mut self, now: Instant, tx: T, work: Work, phase: Phase) -> Result<OpId, Refused<T>> {
+    fn start(
+        &mut self,
+        now: Instant,
+        tx: T,
+        work: Work,
+        phase: OpPhase,
+    ) -> Result<OpId, Refused<T>> {
         match self.ops.start(Some(tx), work, phase, now) {
             Ok(op) => Ok(op),
             Err(tx) => match tx {
@@ -99,10 +105,10 @@ impl<S: Storage, T> Conn<S, T> {
 
     /// Starts an answer that has no LNet message.
     fn answer(&mut self, now: Instant, work: Work) {
-        let started = self.ops.start(None, work, Phase::Reply, now);
+        let started = self.ops.start(None, work, OpPhase::Reply, now);
         if started.is_err() {
             // The table has room for every peer that sets a receive aside for each answer.
-            self.event(now, Event::Close(Cause::TooMany));
+            self.event(now, ConnEvent::Close(Cause::TooMany));
         }
     }
 
@@ -129,7 +135,7 @@ impl<S: Storage, T> Conn<S, T> {
     pub fn rx_refused(&mut self, now: Instant, rx: RxId, status: i32) {
         if self.take_back(rx).is_some() {
             self.release_rx(rx, Grant::Credit);
-            self.event(now, Event::Close(Cause::LnetRefused(status)));
+            self.event(now, ConnEvent::Close(Cause::LnetRefused(status)));
         }
     }
 
@@ -177,9 +183,9 @@ impl<S: Storage, T> Conn<S, T> {
         // The buffer is for the PUT_DONE, which needs no credit.
         self.release_rx(rx, Grant::Nothing);
         let work = Work::PutSink { src: cookie, sink };
-        let started = self.start(now, tx, work, Phase::Reply);
+        let started = self.start(now, tx, work, OpPhase::Reply);
         if let Err(refused) = &started {
-            self.event(now, Event::Close(refused.cause));
+            self.event(now, ConnEvent::Close(refused.cause));
         }
         started
     }
@@ -230,10 +236,10 @@ impl<S: Storage, T> Conn<S, T> {
             let cause = Cause::BadInput;
             return Err(Refused { tx, cause });
         };
-        let op = match self.start(now, tx, Work::GetSource, Phase::Planning) {
+        let op = match self.start(now, tx, Work::GetSource, OpPhase::Planning) {
             Ok(op) => op,
             Err(refused) => {
-                self.event(now, Event::Close(refused.cause));
+                self.event(now, ConnEvent::Close(refused.cause));
                 self.release_rx(rx, Grant::Nothing);
                 return Err(refused);
             }
@@ -262,7 +268,7 @@ impl<S: Storage, T> Conn<S, T> {
         let waits = self
             .ops
             .get(op)
-            .is_some_and(|op| op.phase() == Phase::Planning);
+            .is_some_and(|op| op.phase() == OpPhase::Planning);
         if waits {
             self.planned(op, writes);
         }
@@ -288,7 +294,7 @@ impl<S: Storage, T> Conn<S, T> {
                 }
             }
         });
-        self.ops.enter(id, Phase::Reply);
+        self.ops.enter(id, OpPhase::Reply);
         self.release_desc(id);
     }
 
@@ -314,11 +320,11 @@ impl<S: Storage, T> Conn<S, T> {
     fn wrong_command(&mut self, now: Instant, rx: RxId) {
         count(&mut self.counters.bad_inputs);
         self.release_rx(rx, Grant::Nothing);
-        self.event(now, Event::Close(Cause::BadInput));
+        self.event(now, ConnEvent::Close(Cause::BadInput));
     }
 
     /// Closes the connection, if it is not closed.
     pub fn close(&mut self, now: Instant, cause: Cause) {
-        self.event(now, Event::Close(cause));
+        self.event(now, ConnEvent::Close(cause));
     }
 }

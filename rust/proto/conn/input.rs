@@ -15,8 +15,8 @@ use super::{
         Record, //
     },
     state::{
-        Event,
-        State, //
+        ConnEvent,
+        ConnState, //
     },
     Conn,
     Credits,
@@ -48,33 +48,33 @@ impl<S: Storage, T> Conn<S, T> {
         count(&mut self.counters.rx_msgs);
         let parsed = Parsed::new(msg);
         match self.state {
-            State::Connecting { .. } => {
+            ConnState::Connecting { .. } => {
                 self.rx.park(rx, parsed);
                 self.handle_comm_est(now);
             }
-            State::Established => self.process(now, rx, parsed),
-            State::Closing { .. } | State::Draining { .. } | State::Drained { .. } => {
+            ConnState::Established => self.process(now, rx, parsed),
+            ConnState::Closing { .. } | ConnState::Draining { .. } | ConnState::Drained { .. } => {
                 count(&mut self.counters.dropped_msgs);
                 self.release_rx(rx, Grant::Nothing);
             }
         }
     }
 
-    /// Something that is no message has arrived with the completion of receive `wr`.
+    /// Bytes that are not a legal message have arrived with the completion of receive `wr`.
     pub fn handle_bad_msg(&mut self, now: Instant, wr: WrId, error: ParseError) {
         let Some(rx) = self.rx.completed(wr) else {
             return self.bad_completion(now);
         };
         count(&mut self.counters.rx_msgs);
-        self.event(now, Event::Close(Cause::BadMessage(error)));
+        self.event(now, ConnEvent::Close(Cause::BadMessage(error)));
         self.release_rx(rx, Grant::Nothing);
     }
 
     /// Receive `wr`, or the sentinel, was flushed or failed.
     pub fn handle_recv_error(&mut self, now: Instant, wr: WrId, flushed: bool) {
         match wr.kind() {
-            WrKind::SentinelRq => self.event(now, Event::RqFlushed),
-            WrKind::SentinelSq => self.event(now, Event::SqFlushed),
+            WrKind::SentinelRq => self.event(now, ConnEvent::RqFlushed),
+            WrKind::SentinelSq => self.event(now, ConnEvent::SqFlushed),
             WrKind::Send { .. } => self.bad_completion(now),
             WrKind::Recv { .. } => {
                 let Some(rx) = self.rx.completed(wr) else {
@@ -83,9 +83,9 @@ impl<S: Storage, T> Conn<S, T> {
                 match (flushed, self.state) {
                     // The CM flushes the QP when the peer rejects us, and says so only then. Its
                     // reason is the one that counts; without one the deadline ends it.
-                    (true, State::Connecting { .. }) => self.flushed = true,
-                    (true, _) => self.event(now, Event::Close(Cause::Flushed)),
-                    (false, _) => self.event(now, Event::Close(Cause::RecvFailed)),
+                    (true, ConnState::Connecting { .. }) => self.flushed = true,
+                    (true, _) => self.event(now, ConnEvent::Close(Cause::Flushed)),
+                    (false, _) => self.event(now, ConnEvent::Close(Cause::RecvFailed)),
                 }
                 self.release_rx(rx, Grant::Nothing);
             }
@@ -95,8 +95,8 @@ impl<S: Storage, T> Conn<S, T> {
     /// Request `wr` on the send queue, or a sentinel, has completed.
     pub fn handle_send_completion(&mut self, now: Instant, wr: WrId, status: WcStatus) {
         let (seq, last) = match wr.kind() {
-            WrKind::SentinelSq => return self.event(now, Event::SqFlushed),
-            WrKind::SentinelRq => return self.event(now, Event::RqFlushed),
+            WrKind::SentinelSq => return self.event(now, ConnEvent::SqFlushed),
+            WrKind::SentinelRq => return self.event(now, ConnEvent::RqFlushed),
             WrKind::Recv { .. } => return self.bad_completion(now),
             WrKind::Send { seq, last } => (seq, last),
         };
@@ -112,7 +112,7 @@ impl<S: Storage, T> Conn<S, T> {
                 self.alive = now;
                 self.retire(true);
             }
-            // Nobody asked for it, but it is true.
+            // It was not asked for, but it is true.
             (WcStatus::Success, false) => count(&mut self.counters.ignored_events),
             (WcStatus::Flushed, true | false) => self.send_failed(now, last, Cause::Flushed),
             (WcStatus::Error(code), true | false) => {
@@ -123,7 +123,7 @@ impl<S: Storage, T> Conn<S, T> {
 
     /// The oldest posting failed; `last` tells whether all of it is over.
     fn send_failed(&mut self, now: Instant, last: bool, cause: Cause) {
-        self.event(now, Event::Close(cause));
+        self.event(now, ConnEvent::Close(cause));
         if last {
             self.retire(false);
         }
@@ -174,15 +174,15 @@ impl<S: Storage, T> Conn<S, T> {
         })
     }
 
-    /// A completion that belongs to nothing: what is posted is no longer known.
+    /// A completion of no known posting: what the device still has is no longer known.
     pub(super) fn bad_completion(&mut self, now: Instant) {
         count(&mut self.counters.bad_completions);
         match self.state {
-            State::Connecting { .. } | State::Established => {
-                self.event(now, Event::Close(Cause::BadCompletion));
+            ConnState::Connecting { .. } | ConnState::Established => {
+                self.event(now, ConnEvent::Close(Cause::BadCompletion));
             }
             // Late, and without consequence: it ends with the QP.
-            State::Closing { .. } | State::Draining { .. } | State::Drained { .. } => {}
+            ConnState::Closing { .. } | ConnState::Draining { .. } | ConnState::Drained { .. } => {}
         }
     }
 
@@ -191,18 +191,18 @@ impl<S: Storage, T> Conn<S, T> {
         self.bad_completion(now);
     }
 
-    /// The CM says that both sides agreed. Active side: `ack` is what came as private data.
-    /// Passive side: `None`.
+    /// The CM reports the connection as established. On the active side `ack` is what came as
+    /// private data; on the passive side it is `None`.
     pub fn handle_established(
         &mut self,
         now: Instant,
         ack: Option<Result<Message<'_>, ParseError>>,
     ) {
-        if !matches!(self.state, State::Connecting { .. }) {
+        if !matches!(self.state, ConnState::Connecting { .. }) {
             return count(&mut self.counters.ignored_events);
         }
         if self.flushed {
-            return self.event(now, Event::Close(Cause::Flushed));
+            return self.event(now, ConnEvent::Close(Cause::Flushed));
         }
         let agreed = match (self.role, ack) {
             (Role::Passive, Some(_) | None) => Ok(()),
@@ -211,8 +211,8 @@ impl<S: Storage, T> Conn<S, T> {
             (Role::Active, Some(Ok(msg))) => self.accept_ack(&msg),
         };
         match agreed {
-            Ok(()) => self.event(now, Event::Established),
-            Err(cause) => self.event(now, Event::Close(cause)),
+            Ok(()) => self.event(now, ConnEvent::Established),
+            Err(cause) => self.event(now, ConnEvent::Close(cause)),
         }
     }
 
@@ -247,95 +247,96 @@ impl<S: Storage, T> Conn<S, T> {
     }
 
     /// The QP has seen traffic of the peer (IB_EVENT_COMM_EST, or a message). On the passive side
-    /// that is as good as the CM's word, which may have been lost: the CM is told.
+    /// that shows that the connection is up, though the CM's message may have been lost: the CM is
+    /// told.
     pub fn handle_comm_est(&mut self, now: Instant) {
         self.alive = self.alive.max(now);
         match (self.state, self.role) {
-            (State::Connecting { .. }, Role::Passive) => {
+            (ConnState::Connecting { .. }, Role::Passive) => {
                 self.reports.notify |= !self.notified;
                 self.notified = true;
             }
-            (State::Connecting { .. }, Role::Active)
+            (ConnState::Connecting { .. }, Role::Active)
             | (
-                State::Established
-                | State::Closing { .. }
-                | State::Draining { .. }
-                | State::Drained { .. },
+                ConnState::Established
+                | ConnState::Closing { .. }
+                | ConnState::Draining { .. }
+                | ConnState::Drained { .. },
                 Role::Active | Role::Passive,
             ) => {}
         }
     }
 
-    /// The CM says that the peer has disconnected.
+    /// The CM reports that the peer has disconnected.
     pub fn handle_disconnected(&mut self, now: Instant) {
         let cause = match self.state {
-            State::Connecting { .. } => {
+            ConnState::Connecting { .. } => {
                 Cause::ConnectFailed(const { 0i32.wrapping_sub(errno::ECONNRESET) })
             }
-            State::Established
-            | State::Closing { .. }
-            | State::Draining { .. }
-            | State::Drained { .. } => Cause::Disconnected,
+            ConnState::Established
+            | ConnState::Closing { .. }
+            | ConnState::Draining { .. }
+            | ConnState::Drained { .. } => Cause::Disconnected,
         };
-        self.event(now, Event::Close(cause));
+        self.event(now, ConnEvent::Close(cause));
     }
 
-    /// The CM says that the connection cannot be made. Too late it says nothing.
+    /// The CM reports that the connection cannot be made. Ignored unless it is being made.
     pub fn handle_conn_failed(&mut self, now: Instant, cause: Cause) {
         match self.state {
-            State::Connecting { .. } => self.event(now, Event::Close(cause)),
-            State::Established
-            | State::Closing { .. }
-            | State::Draining { .. }
-            | State::Drained { .. } => count(&mut self.counters.ignored_events),
+            ConnState::Connecting { .. } => self.event(now, ConnEvent::Close(cause)),
+            ConnState::Established
+            | ConnState::Closing { .. }
+            | ConnState::Draining { .. }
+            | ConnState::Drained { .. } => count(&mut self.counters.ignored_events),
         }
     }
 
     /// The QP is in the error state: the answer to [`Action::Disconnect`](super::Action).
     pub fn handle_qp_error_state(&mut self, now: Instant) {
-        self.event(now, Event::QpError);
+        self.event(now, ConnEvent::QpError);
     }
 
     /// The QP is gone: no more completions can come.
     pub fn handle_qp_destroyed(&mut self, now: Instant) {
-        self.event(now, Event::QpDestroyed);
+        self.event(now, ConnEvent::QpDestroyed);
     }
 
-    /// Looks at all deadlines.
+    /// Closes the connection, or gives up its drain, if a deadline has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         match self.state {
-            State::Connecting { deadline } => {
+            ConnState::Connecting { deadline } => {
                 if deadline.passed(now) {
-                    self.event(now, Event::Close(Cause::ConnectTimeout));
+                    self.event(now, ConnEvent::Close(Cause::ConnectTimeout));
                 }
             }
-            State::Established => {
+            ConnState::Established => {
                 if self.overdue().is_some_and(|due| due.passed(now)) {
-                    self.event(now, Event::Close(Cause::Timeout));
+                    self.event(now, ConnEvent::Close(Cause::Timeout));
                 }
             }
-            State::Draining { deadline, .. } => {
+            ConnState::Draining { deadline, .. } => {
                 if deadline.passed(now) {
-                    self.event(now, Event::DrainFailed);
+                    self.event(now, ConnEvent::DrainFailed);
                 }
             }
-            State::Closing { .. } | State::Drained { .. } => {}
+            ConnState::Closing { .. } | ConnState::Drained { .. } => {}
         }
     }
 
     /// When [`Conn::handle_timeout`] and [`Conn::poll_post`] have something to do.
     pub fn poll_timeout(&self) -> Option<Instant> {
         match self.state {
-            State::Connecting { deadline } => Some(deadline),
-            State::Established => Instant::earlier(self.overdue(), noop_interval(self)),
-            State::Draining {
+            ConnState::Connecting { deadline } => Some(deadline),
+            ConnState::Established => Instant::earlier(self.overdue(), noop_interval(self)),
+            ConnState::Draining {
                 deadline,
                 stuck: false,
                 ..
             } => Some(deadline),
-            State::Draining { stuck: true, .. } | State::Closing { .. } | State::Drained { .. } => {
-                None
-            }
+            ConnState::Draining { stuck: true, .. }
+            | ConnState::Closing { .. }
+            | ConnState::Drained { .. } => None,
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::{
     ops::{
-        Phase,
+        OpPhase,
         Transfer,
         Work, //
     },
@@ -12,7 +12,7 @@ use super::{
         Grant,
         Parsed, //
     },
-    state::Event,
+    state::ConnEvent,
     Conn, //
 };
 use crate::proto::{
@@ -55,7 +55,7 @@ impl<S: Storage, T> Conn<S, T> {
             .admit(now, &parsed)
             .and_then(|()| self.dispatch(now, rx, parsed));
         if let Err(cause) = handled {
-            self.event(now, Event::Close(cause));
+            self.event(now, ConnEvent::Close(cause));
             self.release_rx(rx, Grant::Nothing);
         }
     }
@@ -106,9 +106,10 @@ impl<S: Storage, T> Conn<S, T> {
 
     /// Takes the credit that a message used.
     fn consume(&mut self, kind: MsgType) -> Result<(), Cause> {
-        match self.credits.consume() {
-            true => Ok(()),
-            false => Err(Cause::Protocol(Violation::NoCredit(kind))),
+        if self.credits.consume() {
+            Ok(())
+        } else {
+            Err(Cause::Protocol(Violation::NoCredit(kind)))
         }
     }
 
@@ -182,12 +183,12 @@ impl<S: Storage, T> Conn<S, T> {
             status: i32::try_from(desc.total()).unwrap_or(i32::MAX),
         };
         self.ops.update(id, |op| op.transfer = Some(transfer));
-        self.ops.enter(id, Phase::Planning);
+        self.ops.enter(id, OpPhase::Planning);
         if desc.total() > len {
             // The sink wants more than there is: the peer is told so, and so is LNet.
             self.put_planned(now, id, Err(ChainError::SourceTooShort));
         } else {
-            self.ops.enter(id, Phase::Plan);
+            self.ops.enter(id, OpPhase::Plan);
         }
         Ok(())
     }
@@ -197,7 +198,7 @@ impl<S: Storage, T> Conn<S, T> {
         let (id, _) = self.waiting(MsgType::PutNak, completion.cookie, is_put)?;
         self.conclude(id, completion.status, Done::OK);
         // Its memory has never been used, and its message is in a slot.
-        self.finish(id, Phase::Finish);
+        self.finish(id, OpPhase::Finish);
         self.release_rx(rx, Grant::Reserve);
         Ok(())
     }
@@ -241,9 +242,10 @@ impl<S: Storage, T> Conn<S, T> {
 
     /// Notes the peer's verdict on an operation.
     fn conclude(&mut self, id: OpId, status: i32, success: Done) {
-        let done = match status < 0 {
-            true => Cause::Remote(status).outcome().into(),
-            false => success,
+        let done = if status < 0 {
+            Cause::Remote(status).outcome().into()
+        } else {
+            success
         };
         self.ops.update(id, |op| op.conclude(done));
     }
@@ -251,6 +253,6 @@ impl<S: Storage, T> Conn<S, T> {
     /// The peer has no more use for a sink: its key is to be made invalid.
     fn invalidate(&mut self, now: Instant, id: OpId) {
         self.ops.renew(id, now);
-        self.ops.enter(id, Phase::Inv);
+        self.ops.enter(id, OpPhase::Inv);
     }
 }

@@ -55,16 +55,16 @@ use self::{
     credits::Credits,
     ops::{
         OpEvent,
+        OpPhase,
         Ops,
-        Phase,
         Work, //
     },
     rx::RxSlots,
     sq::Sq,
     state::{
+        ConnEvent,
+        ConnState, //
         Effect,
-        Event,
-        State, //
     },
 };
 use super::{
@@ -90,9 +90,9 @@ use crate::wire::{
 /// Which side of the connection this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Sent the CONNREQ.
+    /// This node sent the CONNREQ.
     Active,
-    /// Sent the CONNACK.
+    /// This node answered the peer's CONNREQ.
     Passive,
 }
 
@@ -101,7 +101,7 @@ pub enum Role {
 pub struct Sink {
     /// The rkey of the MR.
     pub key: u32,
-    /// Its address.
+    /// Its RDMA address.
     pub addr: u64,
     /// Its length in bytes.
     pub nob: u32,
@@ -112,7 +112,7 @@ pub struct Sink {
 pub enum Submit {
     /// A message with at most 3976 bytes of payload.
     Immediate {
-        /// LNet header.
+        /// Header of the LNet message, as it goes on the wire.
         hdr: LnetHdr,
         /// Bytes of payload in a mapped buffer of the transmission.
         payload: u16,
@@ -155,18 +155,18 @@ impl WcStatus {
     }
 }
 
-/// What has been agreed.
+/// What the two ends of a connection agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EstInfo {
-    /// Our side.
+    /// Which side this node is.
     pub role: Role,
     /// Version of the protocol.
     pub version: Version,
-    /// Queue depth.
+    /// Credit-consuming messages that may be in flight in each direction.
     pub queue_depth: u16,
-    /// Fragments of a transfer.
+    /// Most RDMA WRITEs of a transfer.
     pub max_frags: u16,
-    /// The peer's incarnation.
+    /// Incarnation of the peer.
     pub peer_stamp: Stamp,
 }
 
@@ -196,11 +196,11 @@ pub enum Action<T> {
     /// [`Conn::rx_refused`], [`Conn::put_nak`], [`Conn::put_sink`], [`Conn::get_done`],
     /// [`Conn::get_source`] is called for it.
     Deliver {
-        /// Buffer.
+        /// Receive buffer with the message; LNet's from now on.
         rx: RxId,
-        /// LNet header.
+        /// Header of the LNet message.
         hdr: LnetHdr,
-        /// What it is.
+        /// What LNet is to do with it.
         kind: Delivery,
     },
     /// The sink of a PUT is known: count the WRITEs that fill it from the source and call
@@ -216,22 +216,22 @@ pub enum Action<T> {
     },
     /// The message has ended and no device knows its memory: unmap, release, finalize.
     Finish {
-        /// The message.
+        /// The transmission, which the engine no longer has.
         tx: T,
-        /// How it ended.
+        /// Status and health for LNet.
         done: Done,
     },
     /// The message has ended, the QP is drained, the state of its MR is unknown: deregister the
     /// MR, unmap, release, finalize.
     FinishAfterDrain {
-        /// The message.
+        /// The transmission, which the engine no longer has.
         tx: T,
-        /// How it ended.
+        /// Status and health for LNet.
         done: Done,
     },
     /// The connection is closed; what is submitted from now on is refused.
     Closed {
-        /// The first cause.
+        /// Why: what happened first.
         cause: Cause,
         /// When the peer was last known to be alive.
         alive: Instant,
@@ -280,7 +280,7 @@ pub struct Conn<S: Storage, T> {
     ident: Identity,
     limits: Limits,
     live: LiveTunables,
-    state: State,
+    state: ConnState,
     was_established: bool,
     /// Receives were flushed before it was established.
     flushed: bool,
@@ -317,7 +317,7 @@ impl<S: Storage, T> Conn<S, T> {
             ident,
             limits,
             live: tunables.live(),
-            state: State::Connecting {
+            state: ConnState::Connecting {
                 deadline: now.after(tunables.connect_timeout),
             },
             was_established: false,
@@ -340,7 +340,7 @@ impl<S: Storage, T> Conn<S, T> {
         &self.limits
     }
 
-    /// Who is at the two ends.
+    /// NIDs and incarnations of the two ends.
     #[cfg(feature = "tests")]
     pub fn identity(&self) -> &Identity {
         &self.ident
@@ -354,7 +354,7 @@ impl<S: Storage, T> Conn<S, T> {
 
     /// Whether messages may be submitted.
     pub fn is_established(&self) -> bool {
-        matches!(self.state, State::Established)
+        matches!(self.state, ConnState::Established)
     }
 
     /// The first cause, when the connection is closed.
@@ -364,7 +364,7 @@ impl<S: Storage, T> Conn<S, T> {
 
     /// Whether no more completions can come.
     pub fn is_drained(&self) -> bool {
-        matches!(self.state, State::Drained { .. })
+        matches!(self.state, ConnState::Drained { .. })
     }
 
     /// Whether it is drained, all actions have been pulled and LNet holds no buffer.
@@ -385,24 +385,24 @@ impl<S: Storage, T> Conn<S, T> {
         self.rx.held_in(rx)
     }
 
-    /// The LNet message of an operation. `None` when it has ended.
+    /// The transmission of an operation. `None` when the operation has ended.
     pub fn tx(&self, op: OpId) -> Option<&T> {
         self.ops.get(op)?.tx.as_ref()
     }
 
-    /// The LNet message of an operation. `None` when it has ended.
+    /// As [`Conn::tx`], to be changed.
     pub fn tx_mut(&mut self, op: OpId) -> Option<&mut T> {
         self.ops.get_mut(op)?.tx.as_mut()
     }
 
-    /// When whatever is under way is overdue.
+    /// When the oldest operation or posting exceeds the LND timeout.
     fn overdue(&self) -> Option<Instant> {
         let since = Instant::earlier(self.ops.waiting_since(), self.sq.waiting_since());
         since.map(|since| since.after(self.live.timeout))
     }
 
     /// The one place where the state changes.
-    fn event(&mut self, now: Instant, event: Event) {
+    fn event(&mut self, now: Instant, event: ConnEvent) {
         let (next, effect) = self.state.after(event, now.after(self.live.timeout));
         self.state = next;
         match effect {
@@ -490,14 +490,13 @@ impl<S: Storage, T> Conn<S, T> {
     }
 
     /// Moves an operation on. One that has ended and has no LNet message is over.
-    fn finish(&mut self, id: OpId, next: Phase) {
-        let over = matches!(next, Phase::Finish | Phase::Drain)
+    fn finish(&mut self, id: OpId, next: OpPhase) {
+        let over = matches!(next, OpPhase::Finish | OpPhase::Drain)
             && self.ops.get(id).is_some_and(|op| op.tx.is_none());
-        match over {
-            true => {
-                self.ops.end(id);
-            }
-            false => self.ops.enter(id, next),
+        if over {
+            self.ops.end(id);
+        } else {
+            self.ops.enter(id, next);
         }
     }
 
@@ -509,12 +508,12 @@ impl<S: Storage, T> Conn<S, T> {
 }
 
 /// How far a message in `phase` has come.
-const fn stage(phase: Phase, work: &Work, busy: bool) -> Stage {
+const fn stage(phase: OpPhase, work: &Work, busy: bool) -> Stage {
     match phase {
-        Phase::Free | Phase::Reserve | Phase::Credit => Stage::Unsent,
-        Phase::Sent | Phase::Inv | Phase::InvSent | Phase::Abort => Stage::Sending,
-        Phase::Wait | Phase::Plan | Phase::Planning => Stage::Waiting,
-        Phase::Reply => match (busy, work) {
+        OpPhase::Free | OpPhase::Reserve | OpPhase::Credit => Stage::Unsent,
+        OpPhase::Sent | OpPhase::Inv | OpPhase::InvSent | OpPhase::Abort => Stage::Sending,
+        OpPhase::Wait | OpPhase::Plan | OpPhase::Planning => Stage::Waiting,
+        OpPhase::Reply => match (busy, work) {
             (true, _) => Stage::Sending,
             (false, Work::Put { .. }) => Stage::Waiting,
             (
@@ -527,7 +526,7 @@ const fn stage(phase: Phase, work: &Work, busy: bool) -> Stage {
                 | Work::NoData { .. },
             ) => Stage::Unsent,
         },
-        Phase::Finish | Phase::Drain => Stage::Waiting,
+        OpPhase::Finish | OpPhase::Drain => Stage::Waiting,
     }
 }
 

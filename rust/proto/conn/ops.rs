@@ -71,10 +71,11 @@ impl Work {
 /// What a source has to send: WRITEs, then a DONE.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transfer {
-    /// The peer's cookie.
+    /// The peer's cookie, for the DONE.
     pub(super) cookie: Cookie,
-    /// Where the peer's descriptor is, as long as WRITEs are left.
+    /// Receive buffer with the fragments of the sink; ours until the last WRITE has been posted.
     pub(super) rx: RxId,
+    /// The sink.
     pub(super) desc: Desc,
     /// WRITEs that have not been posted.
     pub(super) left: u16,
@@ -84,7 +85,7 @@ pub(super) struct Transfer {
 
 /// Where an operation is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Phase {
+pub(super) enum OpPhase {
     /// The slot is free.
     Free,
     /// Waits for a receive to be set aside for the answer.
@@ -116,7 +117,7 @@ pub(super) enum Phase {
 /// What can happen to an operation because of its connection or of its postings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OpEvent {
-    /// The connection closed.
+    /// The connection was closed.
     Closed,
     /// A posting for it failed: parts of it may be with the device.
     PostFailed,
@@ -134,16 +135,19 @@ pub(super) enum OpEvent {
     Drained,
 }
 
-impl Phase {
-    /// The phase after `event`, and how far a message that fails by it had come. `exposed`: its
-    /// MR is or may be known to the device. `busy`: postings that use its memory are out.
+impl OpPhase {
+    /// The phase after `event`, `None` when it stays as it is. `exposed`: its MR is or may be known
+    /// to the device. `busy`: postings that use its memory have not been retired.
     pub(super) const fn after(self, event: OpEvent, exposed: bool, busy: bool) -> Option<Self> {
         match event {
             OpEvent::Closed => self.after_closed(exposed, busy),
-            OpEvent::PostFailed | OpEvent::Drained => match self.is_over() {
-                true => None,
-                false => Some(Self::Drain),
-            },
+            OpEvent::PostFailed | OpEvent::Drained => {
+                if self.is_over() {
+                    None
+                } else {
+                    Some(Self::Drain)
+                }
+            }
             OpEvent::Quiet => match self {
                 Self::Abort => Some(Self::Finish),
                 Self::Free
@@ -167,15 +171,12 @@ impl Phase {
 
     const fn after_closed(self, exposed: bool, busy: bool) -> Option<Self> {
         match self {
-            // Their completions tell.
+            // Their completions decide, or they have ended.
             Self::Free | Self::Sent | Self::InvSent | Self::Abort | Self::Finish | Self::Drain => {
                 None
             }
             Self::Reserve | Self::Credit | Self::Wait | Self::Plan | Self::Planning => {
-                Some(match exposed {
-                    true => Self::Drain,
-                    false => Self::Finish,
-                })
+                Some(if exposed { Self::Drain } else { Self::Finish })
             }
             Self::Reply => Some(match (exposed, busy) {
                 (true, true | false) => Self::Drain,
@@ -195,16 +196,16 @@ impl Phase {
         }
     }
 
-    const fn queue(self) -> Option<Queue> {
+    const fn queue(self) -> Option<OpQueue> {
         match self {
-            Self::Free => Some(Queue::Free),
-            Self::Reserve => Some(Queue::Reserve),
-            Self::Credit => Some(Queue::Credit),
-            Self::Reply => Some(Queue::Reply),
-            Self::Plan => Some(Queue::Plan),
-            Self::Inv => Some(Queue::Inv),
-            Self::Finish => Some(Queue::Finish),
-            Self::Drain => Some(Queue::Drain),
+            Self::Free => Some(OpQueue::Free),
+            Self::Reserve => Some(OpQueue::Reserve),
+            Self::Credit => Some(OpQueue::Credit),
+            Self::Reply => Some(OpQueue::Reply),
+            Self::Plan => Some(OpQueue::Plan),
+            Self::Inv => Some(OpQueue::Inv),
+            Self::Finish => Some(OpQueue::Finish),
+            Self::Drain => Some(OpQueue::Drain),
             Self::Sent | Self::Wait | Self::Planning | Self::InvSent | Self::Abort => None,
         }
     }
@@ -229,7 +230,7 @@ impl Phase {
 
 /// Lists of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Queue {
+pub(super) enum OpQueue {
     Free,
     Reserve,
     Credit,
@@ -240,7 +241,7 @@ pub(super) enum Queue {
     Drain,
 }
 
-impl Queue {
+impl OpQueue {
     /// Those on which operations are.
     #[cfg(feature = "tests")]
     const IN_USE: [Self; 7] = [
@@ -258,7 +259,7 @@ impl Queue {
     }
 }
 
-/// One list for each [`Queue`].
+/// One list for each [`OpQueue`].
 #[derive(Clone, Copy)]
 struct Lists {
     free: List,
@@ -274,56 +275,56 @@ struct Lists {
 impl Lists {
     const fn new() -> Self {
         Self {
-            free: Queue::Free.list(),
-            reserve: Queue::Reserve.list(),
-            credit: Queue::Credit.list(),
-            reply: Queue::Reply.list(),
-            plan: Queue::Plan.list(),
-            inv: Queue::Inv.list(),
-            finish: Queue::Finish.list(),
-            drain: Queue::Drain.list(),
+            free: OpQueue::Free.list(),
+            reserve: OpQueue::Reserve.list(),
+            credit: OpQueue::Credit.list(),
+            reply: OpQueue::Reply.list(),
+            plan: OpQueue::Plan.list(),
+            inv: OpQueue::Inv.list(),
+            finish: OpQueue::Finish.list(),
+            drain: OpQueue::Drain.list(),
         }
     }
 
-    const fn of(&self, queue: Queue) -> &List {
+    const fn of(&self, queue: OpQueue) -> &List {
         match queue {
-            Queue::Free => &self.free,
-            Queue::Reserve => &self.reserve,
-            Queue::Credit => &self.credit,
-            Queue::Reply => &self.reply,
-            Queue::Plan => &self.plan,
-            Queue::Inv => &self.inv,
-            Queue::Finish => &self.finish,
-            Queue::Drain => &self.drain,
+            OpQueue::Free => &self.free,
+            OpQueue::Reserve => &self.reserve,
+            OpQueue::Credit => &self.credit,
+            OpQueue::Reply => &self.reply,
+            OpQueue::Plan => &self.plan,
+            OpQueue::Inv => &self.inv,
+            OpQueue::Finish => &self.finish,
+            OpQueue::Drain => &self.drain,
         }
     }
 
-    fn of_mut(&mut self, queue: Queue) -> &mut List {
+    fn of_mut(&mut self, queue: OpQueue) -> &mut List {
         match queue {
-            Queue::Free => &mut self.free,
-            Queue::Reserve => &mut self.reserve,
-            Queue::Credit => &mut self.credit,
-            Queue::Reply => &mut self.reply,
-            Queue::Plan => &mut self.plan,
-            Queue::Inv => &mut self.inv,
-            Queue::Finish => &mut self.finish,
-            Queue::Drain => &mut self.drain,
+            OpQueue::Free => &mut self.free,
+            OpQueue::Reserve => &mut self.reserve,
+            OpQueue::Credit => &mut self.credit,
+            OpQueue::Reply => &mut self.reply,
+            OpQueue::Plan => &mut self.plan,
+            OpQueue::Inv => &mut self.inv,
+            OpQueue::Finish => &mut self.finish,
+            OpQueue::Drain => &mut self.drain,
         }
     }
 }
 
-/// One operation.
+/// An operation, in a slot that later ones use again.
 #[derive(Clone)]
 pub(super) struct Op<T> {
     gen: u16,
     pub(super) tx: Option<T>,
     pub(super) work: Work,
-    phase: Phase,
-    /// What the LND timeout counts from.
+    phase: OpPhase,
+    /// When the LND timeout began.
     since: Instant,
-    /// What the peer answers with.
+    /// Our cookie, which the peer's answer carries.
     pub(super) cookie: Cookie,
-    /// As a source.
+    /// For a source: the WRITEs that are left, once the sink is known.
     pub(super) transfer: Option<Transfer>,
     /// A receive whose credit is due when this has ended.
     pub(super) rx: Option<RxId>,
@@ -336,7 +337,7 @@ pub(super) struct Op<T> {
 }
 
 impl<T> Op<T> {
-    pub(super) fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> OpPhase {
         self.phase
     }
 
@@ -414,7 +415,7 @@ impl<S: Storage, T: Copy + Ord + Hash> Ops<S, T> {
             self.slots
                 .as_ref()
                 .iter()
-                .filter(|op| op.phase != Phase::Free)
+                .filter(|op| op.phase != OpPhase::Free)
         };
         let mut last = None;
         while let Some(op) = live()
@@ -424,7 +425,7 @@ impl<S: Storage, T: Copy + Ord + Hash> Ops<S, T> {
             op.hash_future(&theirs, state);
             last = Some(op.tx);
         }
-        for queue in Queue::IN_USE {
+        for queue in OpQueue::IN_USE {
             let mut next = self.lists.of(queue).front();
             (queue as u8).hash(state);
             while let Some(idx) = next {
@@ -443,7 +444,7 @@ impl<S: Storage, T> Ops<S, T> {
             gen: 0,
             tx: None,
             work: Work::GetSource,
-            phase: Phase::Free,
+            phase: OpPhase::Free,
             since: Instant::ZERO,
             cookie: Cookie(0),
             transfer: None,
@@ -463,26 +464,26 @@ impl<S: Storage, T> Ops<S, T> {
             local_max: limits.local_ops,
         };
         for idx in 0..n {
-            ops.link(Queue::Free, idx);
+            ops.link(OpQueue::Free, idx);
         }
         Ok(ops)
     }
 
-    fn link(&mut self, queue: Queue, idx: u16) {
+    fn link(&mut self, queue: OpQueue, idx: u16) {
         self.links.push_back(self.lists.of_mut(queue), idx);
     }
 
-    fn unlink(&mut self, queue: Queue, idx: u16) {
+    fn unlink(&mut self, queue: OpQueue, idx: u16) {
         self.links.remove(self.lists.of_mut(queue), idx);
     }
 
     /// Number of operations on `queue`.
-    pub(super) fn len(&self, queue: Queue) -> u16 {
+    pub(super) fn len(&self, queue: OpQueue) -> u16 {
         self.lists.of(queue).len()
     }
 
     /// The first operation on `queue`.
-    pub(super) fn front(&self, queue: Queue) -> Option<OpId> {
+    pub(super) fn front(&self, queue: OpQueue) -> Option<OpId> {
         let idx = self.lists.of(queue).front()?;
         self.id(idx)
     }
@@ -498,7 +499,7 @@ impl<S: Storage, T> Ops<S, T> {
         self.get(id).map(|_| id)
     }
 
-    /// Number of slots.
+    /// Number of slots, used and free.
     pub(super) fn slots(&self) -> u16 {
         u16::try_from(self.slots.as_ref().len()).unwrap_or(u16::MAX)
     }
@@ -510,21 +511,21 @@ impl<S: Storage, T> Ops<S, T> {
 
     /// Operations that have not been handed out.
     pub(super) fn in_use(&self) -> u16 {
-        self.slots().saturating_sub(self.len(Queue::Free))
+        self.slots().saturating_sub(self.len(OpQueue::Free))
     }
 
     pub(super) fn get(&self, id: OpId) -> Option<&Op<T>> {
         self.slots
             .as_ref()
             .get(usize::from(id.idx))
-            .filter(|op| op.gen == id.gen && op.phase != Phase::Free)
+            .filter(|op| op.gen == id.gen && op.phase != OpPhase::Free)
     }
 
     pub(super) fn get_mut(&mut self, id: OpId) -> Option<&mut Op<T>> {
         self.slots
             .as_mut()
             .get_mut(usize::from(id.idx))
-            .filter(|op| op.gen == id.gen && op.phase != Phase::Free)
+            .filter(|op| op.gen == id.gen && op.phase != OpPhase::Free)
     }
 
     /// Changes an operation, if it has not been handed out.
@@ -538,7 +539,7 @@ impl<S: Storage, T> Ops<S, T> {
     pub(super) fn waiting(&self, cookie: Cookie) -> Option<(OpId, &Op<T>)> {
         let id = self.id(u16::try_from(cookie.0 & 0xffff).ok()?)?;
         let op = self.get(id)?;
-        (op.cookie == cookie && op.phase == Phase::Wait).then_some((id, op))
+        (op.cookie == cookie && op.phase == OpPhase::Wait).then_some((id, op))
     }
 
     /// Starts an operation in `phase`. Without a free slot `tx` comes back.
@@ -546,7 +547,7 @@ impl<S: Storage, T> Ops<S, T> {
         &mut self,
         tx: Option<T>,
         work: Work,
-        phase: Phase,
+        phase: OpPhase,
         now: Instant,
     ) -> Result<OpId, Option<T>> {
         let full = work.is_local() && self.local >= self.local_max;
@@ -575,13 +576,13 @@ impl<S: Storage, T> Ops<S, T> {
         if work.is_local() {
             self.local = self.local.saturating_add(1);
         }
-        self.moved(idx, Phase::Free, phase);
+        self.moved(idx, OpPhase::Free, phase);
         self.timers.push_back(&mut self.by_age, idx);
         Ok(id)
     }
 
     /// Moves an operation to `phase` and to the queue that goes with it.
-    pub(super) fn enter(&mut self, id: OpId, phase: Phase) {
+    pub(super) fn enter(&mut self, id: OpId, phase: OpPhase) {
         if let Some(op) = self.get_mut(id) {
             let old = core::mem::replace(&mut op.phase, phase);
             self.moved(id.idx, old, phase);
@@ -589,7 +590,7 @@ impl<S: Storage, T> Ops<S, T> {
     }
 
     /// What goes with a change of phase.
-    fn moved(&mut self, idx: u16, from: Phase, to: Phase) {
+    fn moved(&mut self, idx: u16, from: OpPhase, to: OpPhase) {
         if let Some(queue) = from.queue() {
             self.unlink(queue, idx);
         }
@@ -623,11 +624,11 @@ impl<S: Storage, T> Ops<S, T> {
         let out = (op.tx.take(), op.done);
         let local = op.work.is_local();
         op.gen = op.gen.wrapping_add(1);
-        let old = core::mem::replace(&mut op.phase, Phase::Free);
+        let old = core::mem::replace(&mut op.phase, OpPhase::Free);
         if local {
             self.local = self.local.saturating_sub(1);
         }
-        self.moved(id.idx, old, Phase::Free);
+        self.moved(id.idx, old, OpPhase::Free);
         Some(out)
     }
 }

@@ -7,16 +7,16 @@ use super::{
     ops::{
         Op,
         OpEvent,
-        Phase,
-        Queue,
+        OpPhase,
+        OpQueue,
         Work, //
     },
     rx::Grant,
     sq::Purpose,
     state::{
-        Event,
+        ConnEvent,
+        ConnState, //
         Sentinel,
-        State, //
     },
     Conn,
     Pending,
@@ -52,9 +52,9 @@ pub type OutBody = Body<Sink, ()>;
 /// A message to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutMsg {
-    /// Header, credits included.
+    /// The header; its credits count as the peer's from now on.
     pub hdr: Header,
-    /// Body.
+    /// What follows the header.
     pub body: OutBody,
 }
 
@@ -117,21 +117,21 @@ impl Sink {
 /// Requests to be posted, in the order in which they come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Post {
-    /// A receive.
+    /// A receive of one message.
     Recv {
         /// Id of the request.
         wr: WrId,
-        /// Buffer.
+        /// Receive buffer, the device's until the completion.
         rx: RxId,
         /// Whether another receive follows, so that they can be posted as one chain. Those that
         /// are collected are reported as posted; a failure is reported with the last one.
         more: bool,
     },
-    /// A SEND.
+    /// A message, sent with SEND.
     Send {
         /// Id of the SEND; that of a REG is [`WrId::not_last`] of it.
         wr: WrId,
-        /// Message buffer.
+        /// Buffer that the message is written into; the device's until the completion.
         slot: SlotId,
         /// What to write into it.
         msg: OutMsg,
@@ -146,11 +146,11 @@ pub enum Post {
         /// Whether the message is to have a checksum.
         cksum: bool,
     },
-    /// RDMA WRITEs.
+    /// The next RDMA WRITEs of a transfer.
     Writes {
         /// Id of the last one; that of the others is [`WrId::not_last`] of it.
         wr: WrId,
-        /// The operation, whose cursor goes on.
+        /// The operation; its cursor says where to go on.
         op: OpId,
         /// Buffer with the fragments of the peer's descriptor.
         rx: RxId,
@@ -163,17 +163,17 @@ pub enum Post {
     Inv {
         /// Id of the request.
         wr: WrId,
-        /// The operation.
+        /// The operation, a sink.
         op: OpId,
         /// Whether it is signalled.
         signal: bool,
     },
-    /// Something that is flushed behind everything else on the send queue, signalled.
+    /// A request that is flushed behind everything else on the send queue, signalled.
     SentinelSq {
         /// Id of the request.
         wr: WrId,
     },
-    /// Something that is flushed behind everything else on the receive queue.
+    /// A request that is flushed behind everything else on the receive queue.
     SentinelRq {
         /// Id of the request.
         wr: WrId,
@@ -189,7 +189,7 @@ pub struct PostError {
     pub accepted: u32,
 }
 
-/// What can go onto the send queue next.
+/// What is posted to the send queue next.
 #[derive(Clone, Copy)]
 enum Pick {
     Inv(OpId),
@@ -207,10 +207,10 @@ impl<S: Storage, T> Conn<S, T> {
             return None;
         }
         match self.state {
-            State::Connecting { .. } => self.poll_recv(),
-            State::Established => self.poll_recv().or_else(|| self.poll_send(now)),
-            State::Closing { .. } | State::Drained { .. } => None,
-            State::Draining { sq, rq, stuck, .. } => match (stuck, sq, rq) {
+            ConnState::Connecting { .. } => self.poll_recv(),
+            ConnState::Established => self.poll_recv().or_else(|| self.poll_send(now)),
+            ConnState::Closing { .. } | ConnState::Drained { .. } => None,
+            ConnState::Draining { sq, rq, stuck, .. } => match (stuck, sq, rq) {
                 (true, _, _) => None,
                 (false, Sentinel::Unposted, _) => {
                     self.pending = Some(Pending::SentinelSq);
@@ -250,22 +250,22 @@ impl<S: Storage, T> Conn<S, T> {
     /// Sets receives aside for the answers to requests, which may then use credits.
     fn promote(&mut self) {
         // Every turn takes one off the queue.
-        while let Some(op) = self.ops.front(Queue::Reserve) {
+        while let Some(op) = self.ops.front(OpQueue::Reserve) {
             if !self.credits.reserve() {
                 break;
             }
-            self.ops.enter(op, Phase::Credit);
+            self.ops.enter(op, OpPhase::Credit);
         }
     }
 
-    /// What goes next (section 12.4): LOCAL_INVs, then answers and DONEs, then a NOOP if one is
-    /// due, then what needs a credit. Whatever comes first and cannot go stops what is behind it.
+    /// What to post next (section 12.4): LOCAL_INVs, then answers and DONEs, then a NOOP if one is
+    /// due, then messages that need a credit. If the first of these cannot be posted, nothing is.
     fn pick(&self, now: Instant) -> Option<Pick> {
         let avail = self.sq.avail();
-        if let Some(op) = self.ops.front(Queue::Inv) {
+        if let Some(op) = self.ops.front(OpQueue::Inv) {
             return (avail >= 1).then_some(Pick::Inv(op));
         }
-        if let Some(id) = self.ops.front(Queue::Reply) {
+        if let Some(id) = self.ops.front(OpQueue::Reply) {
             let op = self.ops.get(id)?;
             let left = op.transfer.map_or(0, |transfer| transfer.left);
             if left > 0 {
@@ -276,7 +276,7 @@ impl<S: Storage, T> Conn<S, T> {
         if self.noop_due(now) {
             return Some(Pick::Noop);
         }
-        let id = self.ops.front(Queue::Credit)?;
+        let id = self.ops.front(OpQueue::Credit)?;
         let op = self.ops.get(id)?;
         // The last credit of version 1 is kept for a NOOP.
         let kept = match self.limits.version {
@@ -286,8 +286,8 @@ impl<S: Storage, T> Conn<S, T> {
         (self.credits.held() > kept && self.fits(op, avail)).then_some(Pick::Msg(id))
     }
 
-    /// A chain is split where the send queue ends, but not into crumbs: what is posted will be
-    /// retired, so waiting for room for half the queue is safe.
+    /// A chain is split where the send queue is full, but not into very small parts. Waiting until
+    /// half the queue is free cannot deadlock: whatever is posted completes.
     fn pick_writes(&self, id: OpId, left: u16) -> Option<Pick> {
         let avail = self.sq.avail();
         let enough = u32::from(left).min((self.sq.capacity() / 2).max(1));
@@ -307,8 +307,8 @@ impl<S: Storage, T> Conn<S, T> {
     /// Whether a NOOP may go, if there is a reason (section 12.3).
     fn noop_allowed(&self) -> bool {
         let room = self.sq.avail() >= 1 && self.sq.sends() < self.limits.concurrent_sends;
-        let no_replies = self.ops.len(Queue::Reply) == 0 && self.ops.len(Queue::Inv) == 0;
-        let no_msgs = self.ops.len(Queue::Credit) == 0;
+        let no_replies = self.ops.len(OpQueue::Reply) == 0 && self.ops.len(OpQueue::Inv) == 0;
+        let no_msgs = self.ops.len(OpQueue::Credit) == 0;
         let held = self.credits.held();
         let allowed = match self.limits.version {
             Version::V2 => self.sq.noops() < self.limits.version.oob() && (no_msgs || held == 0),
@@ -332,7 +332,7 @@ impl<S: Storage, T> Conn<S, T> {
 
     fn post_inv(&mut self, now: Instant, id: OpId) -> Option<Post> {
         let (wr, _) = self.sq.push(Purpose::Inv, Some(id), 1, now);
-        self.ops.enter(id, Phase::InvSent);
+        self.ops.enter(id, OpPhase::InvSent);
         self.pending = Some(Pending::Send(Some(id)));
         let signal = self.signal(now, false);
         Some(Post::Inv { wr, op: id, signal })
@@ -382,7 +382,7 @@ impl<S: Storage, T> Conn<S, T> {
         let op = self.ops.get_mut(id)?;
         let body = body(op)?;
         let (next, reg) = (after_post(op), op.work.has_sink());
-        let ends = next == Phase::Sent;
+        let ends = next == OpPhase::Sent;
         let purpose = if ends {
             Purpose::Final
         } else {
@@ -401,7 +401,7 @@ impl<S: Storage, T> Conn<S, T> {
             | Work::Nak { .. }
             | Work::NoData { .. } => 0,
         };
-        if op.phase() == Phase::Credit {
+        if op.phase() == OpPhase::Credit {
             self.credits.take();
         }
         self.finish(id, next);
@@ -448,7 +448,7 @@ impl<S: Storage, T> Conn<S, T> {
         signal
     }
 
-    /// What became of the requests just pulled.
+    /// Reports whether the requests that were pulled last could be posted.
     pub fn posted(&mut self, now: Instant, result: Result<(), PostError>) {
         let Some(pending) = self.pending.take() else {
             return count(&mut self.counters.bad_inputs);
@@ -457,7 +457,7 @@ impl<S: Storage, T> Conn<S, T> {
             (Pending::Recv(rx), Ok(())) => self.recv_posted(now, rx),
             (Pending::Recv(rx), Err(error)) => {
                 // Whatever the device took of it ends with the QP.
-                self.event(now, Event::Close(Cause::PostFailed(error.errno)));
+                self.event(now, ConnEvent::Close(Cause::PostFailed(error.errno)));
                 self.rx.release(rx, Grant::Nothing, false);
             }
             (Pending::Send(op), Ok(())) => {
@@ -466,15 +466,15 @@ impl<S: Storage, T> Conn<S, T> {
                 }
             }
             (Pending::Send(op), Err(error)) => self.post_failed(now, op, error),
-            (Pending::SentinelSq, Ok(())) => self.event(now, Event::SqPosted),
-            (Pending::SentinelRq, Ok(())) => self.event(now, Event::RqPosted),
+            (Pending::SentinelSq, Ok(())) => self.event(now, ConnEvent::SqPosted),
+            (Pending::SentinelRq, Ok(())) => self.event(now, ConnEvent::RqPosted),
             (Pending::SentinelSq | Pending::SentinelRq, Err(_)) => {
-                self.event(now, Event::DrainFailed);
+                self.event(now, ConnEvent::DrainFailed);
             }
         }
     }
 
-    /// Only now may the peer be told of the receive.
+    /// The peer may be told of a receive only once it has been posted.
     fn recv_posted(&mut self, now: Instant, rx: RxId) {
         let conserved = match self.rx.end_post(rx) {
             Some(Grant::Nothing) => true,
@@ -484,13 +484,13 @@ impl<S: Storage, T> Conn<S, T> {
         };
         if !conserved {
             count(&mut self.counters.bad_inputs);
-            self.event(now, Event::Close(Cause::BadInput));
+            self.event(now, ConnEvent::Close(Cause::BadInput));
         }
     }
 
     fn writes_posted(&mut self, id: OpId) {
         let last = self.ops.get(id).is_some_and(|op| {
-            op.phase() == Phase::Reply && op.transfer.is_some_and(|transfer| transfer.left == 0)
+            op.phase() == OpPhase::Reply && op.transfer.is_some_and(|transfer| transfer.left == 0)
         });
         if last {
             self.release_desc(id);
@@ -506,7 +506,7 @@ impl<S: Storage, T> Conn<S, T> {
             self.ops.update(id, |op| op.conclude(done));
             self.op_event(id, OpEvent::PostFailed);
         }
-        self.event(now, Event::Close(cause));
+        self.event(now, ConnEvent::Close(cause));
     }
 }
 
@@ -548,14 +548,14 @@ fn body<T>(op: &Op<T>) -> Option<OutBody> {
 }
 
 /// The phase after the message of an operation has been posted.
-fn after_post<T>(op: &Op<T>) -> Phase {
+fn after_post<T>(op: &Op<T>) -> OpPhase {
     match op.work {
-        Work::Immediate { .. } | Work::GetSource => Phase::Sent,
+        Work::Immediate { .. } | Work::GetSource => OpPhase::Sent,
         Work::Put { .. } => match op.transfer {
-            None => Phase::Wait,
-            Some(_) => Phase::Sent,
+            None => OpPhase::Wait,
+            Some(_) => OpPhase::Sent,
         },
-        Work::Get { .. } | Work::PutSink { .. } => Phase::Wait,
-        Work::Nak { .. } | Work::NoData { .. } => Phase::Finish,
+        Work::Get { .. } | Work::PutSink { .. } => OpPhase::Wait,
+        Work::Nak { .. } | Work::NoData { .. } => OpPhase::Finish,
     }
 }

@@ -29,7 +29,7 @@ use core::hash::Hasher;
 /// What a receive does for the credits once it is posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Grant {
-    /// Nothing.
+    /// The peer gets no credit for it.
     Nothing,
     /// The peer gets a credit.
     Credit,
@@ -37,20 +37,20 @@ pub(super) enum Grant {
     Reserve,
 }
 
-/// What is going on with a receive buffer.
+/// Who has a receive buffer, and what for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum RxState {
     /// To be posted.
     ToPost(Grant),
     /// Pulled by the driver, not yet reported as posted.
     Posting(Grant),
-    /// The device's.
+    /// Posted: the device may write it.
     Posted,
     /// Holds a message that came before the connection was established.
     Parked,
     /// Holds a message for LNet.
     Deliver,
-    /// LNet's, until a command comes for it.
+    /// LNet's, until a command gives it back: the only record of that.
     Held,
     /// Of an operation: a descriptor that is still needed, or a credit that is not yet due.
     Lent,
@@ -262,12 +262,12 @@ impl<S: Storage> RxSlots<S> {
         if slot.state != RxState::Posted || slot.gen != gen {
             return None;
         }
-        // Whoever asked decides what becomes of it.
+        // The caller decides what becomes of it.
         self.enter(rx, RxState::Lent);
         Some(rx)
     }
 
-    /// Keeps a message until its turn comes.
+    /// Keeps a parsed message while its buffer is in `state`.
     fn keep(&mut self, rx: RxId, parsed: Parsed, state: RxState) {
         if let Some(slot) = self.get_mut(rx) {
             slot.parsed = Some(parsed);
@@ -335,15 +335,17 @@ impl<S: Storage> RxSlots<S> {
 
     /// What was in it is no longer needed. `open` tells whether the connection takes messages.
     pub(super) fn release(&mut self, rx: RxId, grant: Grant, open: bool) {
-        match open {
-            true => self.enter(rx, RxState::ToPost(grant)),
-            false => self.enter(rx, RxState::Dead),
-        }
+        let next = if open {
+            RxState::ToPost(grant)
+        } else {
+            RxState::Dead
+        };
+        self.enter(rx, next);
     }
 
-    /// The connection closes: drops what nobody has looked at. What LNet is owed stays: whole
-    /// IMMEDIATE messages are good whatever becomes of the connection; requests could not be
-    /// answered. Returns the number of messages dropped.
+    /// The connection closes: drops the messages that have not been handed over, except IMMEDIATEs
+    /// for LNet, which are complete whatever becomes of the connection. A request could not be
+    /// answered any more. Returns the number of messages dropped.
     pub(super) fn close(&mut self) -> u32 {
         let mut dropped = 0u32;
         for idx in 0..u16::try_from(self.slots.as_ref().len()).unwrap_or(u16::MAX) {

@@ -4,12 +4,12 @@
 
 use super::{
     ops::{
+        OpQueue, //
         Ops,
-        Queue, //
     },
     rx::RxSlots,
     sq::Sq,
-    state::State,
+    state::ConnState,
     Conn,
     Role, //
 };
@@ -50,14 +50,14 @@ pub struct Counters {
 /// A connection at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnSnapshot {
-    /// State as section 16.1 numbers it: 1 active connect, 2 passive wait, 3 established,
+    /// ConnState as section 16.1 numbers it: 1 active connect, 2 passive wait, 3 established,
     /// 4 closing, 5 disconnected.
     pub state: u8,
     /// Whether no more completions can come.
     pub drained: bool,
     /// The first cause, when it is closed.
     pub cause: Option<Cause>,
-    /// Queue depth in force.
+    /// OpQueue depth in force.
     pub queue_depth: u16,
     /// Credits that we hold.
     pub credits: u16,
@@ -153,11 +153,14 @@ impl<S: Storage, T> Conn<S, T> {
     /// The connection as it is now.
     pub fn snapshot(&self) -> ConnSnapshot {
         let state = match (self.state, self.role) {
-            (State::Connecting { .. }, Role::Active) => 1,
-            (State::Connecting { .. }, Role::Passive) => 2,
-            (State::Established, Role::Active | Role::Passive) => 3,
-            (State::Closing { .. }, Role::Active | Role::Passive) => 4,
-            (State::Draining { .. } | State::Drained { .. }, Role::Active | Role::Passive) => 5,
+            (ConnState::Connecting { .. }, Role::Active) => 1,
+            (ConnState::Connecting { .. }, Role::Passive) => 2,
+            (ConnState::Established, Role::Active | Role::Passive) => 3,
+            (ConnState::Closing { .. }, Role::Active | Role::Passive) => 4,
+            (
+                ConnState::Draining { .. } | ConnState::Drained { .. },
+                Role::Active | Role::Passive,
+            ) => 5,
         };
         ConnSnapshot {
             state,
@@ -178,11 +181,11 @@ impl<S: Storage, T> Conn<S, T> {
             rx_deliver: self.rx.deliver_len(),
             ops: self.ops.in_use(),
             ops_local: self.ops.local(),
-            queue_reserve: self.ops.len(Queue::Reserve),
-            queue_credit: self.ops.len(Queue::Credit),
-            queue_reply: self.ops.len(Queue::Reply),
-            queue_inv: self.ops.len(Queue::Inv),
-            queue_drain: self.ops.len(Queue::Drain),
+            queue_reserve: self.ops.len(OpQueue::Reserve),
+            queue_credit: self.ops.len(OpQueue::Credit),
+            queue_reply: self.ops.len(OpQueue::Reply),
+            queue_inv: self.ops.len(OpQueue::Inv),
+            queue_drain: self.ops.len(OpQueue::Drain),
             alive: self.alive,
             last_send: self.last_send,
             counters: self.counters,

@@ -7,29 +7,29 @@ use crate::proto::{
     Instant, //
 };
 
-/// State of a connection.
+/// ConnState of a connection.
 ///
-/// *Closed* (no new work) starts at [`State::Closing`]; *drained* (no more completions) is
-/// [`State::Drained`].
+/// *Closed* (no new work) starts at [`ConnState::Closing`]; *drained* (no more completions) is
+/// [`ConnState::Drained`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum State {
+pub(super) enum ConnState {
     /// The QP exists, receives are posted, nothing may be sent.
     Connecting {
-        /// When it is given up.
+        /// When the attempt is given up.
         deadline: Instant,
     },
-    /// Open.
+    /// Messages may be sent and are processed.
     Established,
     /// Closed; the QP is on its way to the error state. Nothing is posted.
     Closing {
-        /// The first cause.
+        /// Why it was closed: what happened first.
         cause: Cause,
     },
     /// The QP is in the error state; the sentinels are being flushed.
     Draining {
-        /// The first cause.
+        /// Why it was closed: what happened first.
         cause: Cause,
-        /// When it is given up and the QP destroyed as it is.
+        /// When the drain is given up and the QP destroyed as it is.
         deadline: Instant,
         /// Sentinel on the send queue.
         sq: Sentinel,
@@ -38,16 +38,16 @@ pub(super) enum State {
         /// The QP has to be destroyed with requests on it.
         stuck: bool,
     },
-    /// No more completions.
+    /// No more completions can come.
     Drained {
-        /// The first cause.
+        /// Why it was closed: what happened first.
         cause: Cause,
         /// The QP was destroyed before everything had been flushed.
         forced: bool,
     },
 }
 
-/// State of a sentinel: a request posted behind all others, to see them all flushed.
+/// ConnState of a sentinel: a request posted behind all others, to see them all flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Sentinel {
     Unposted,
@@ -57,10 +57,10 @@ pub(super) enum Sentinel {
 
 /// What can happen to a connection as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
-    /// Both sides agreed.
+pub(super) enum ConnEvent {
+    /// The CM reports the connection as established, and the CONNACK is legal.
     Established,
-    /// There is a reason to close.
+    /// The connection is to be closed, for this cause.
     Close(Cause),
     /// The QP is in the error state.
     QpError,
@@ -81,11 +81,11 @@ pub(super) enum Event {
 /// What a change of state calls for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Nothing.
+    /// Nothing else is to be done.
     Nothing,
     /// The event does not belong here; it is counted and changes nothing.
     Ignored,
-    /// Work may begin.
+    /// Process the messages that came early, and begin to send.
     Open,
     /// No new work; fail what has not been sent; disconnect.
     Shut,
@@ -97,9 +97,9 @@ pub(super) enum Effect {
     ShutAndEnd,
 }
 
-impl State {
+impl ConnState {
     /// The state after `event`. `drain_deadline` is for a drain that begins now.
-    pub(super) const fn after(self, event: Event, drain_deadline: Instant) -> (Self, Effect) {
+    pub(super) const fn after(self, event: ConnEvent, drain_deadline: Instant) -> (Self, Effect) {
         match self {
             Self::Connecting { .. } => self.after_connecting(event),
             Self::Established => self.after_established(event),
@@ -113,77 +113,78 @@ impl State {
             } => Self::after_draining((cause, deadline), (sq, rq, stuck), event),
             Self::Drained { .. } => match event {
                 // A close or an error that is noticed late is no news.
-                Event::Close(_) | Event::QpError | Event::QpDestroyed | Event::DrainFailed => {
-                    (self, Effect::Nothing)
-                }
-                Event::Established
-                | Event::SqPosted
-                | Event::RqPosted
-                | Event::SqFlushed
-                | Event::RqFlushed => (self, Effect::Ignored),
+                ConnEvent::Close(_)
+                | ConnEvent::QpError
+                | ConnEvent::QpDestroyed
+                | ConnEvent::DrainFailed => (self, Effect::Nothing),
+                ConnEvent::Established
+                | ConnEvent::SqPosted
+                | ConnEvent::RqPosted
+                | ConnEvent::SqFlushed
+                | ConnEvent::RqFlushed => (self, Effect::Ignored),
             },
         }
     }
 
-    const fn after_connecting(self, event: Event) -> (Self, Effect) {
+    const fn after_connecting(self, event: ConnEvent) -> (Self, Effect) {
         match event {
-            Event::Established => (Self::Established, Effect::Open),
-            Event::Close(_)
-            | Event::QpError
-            | Event::SqPosted
-            | Event::RqPosted
-            | Event::SqFlushed
-            | Event::RqFlushed
-            | Event::DrainFailed
-            | Event::QpDestroyed => self.after_open(event),
+            ConnEvent::Established => (Self::Established, Effect::Open),
+            ConnEvent::Close(_)
+            | ConnEvent::QpError
+            | ConnEvent::SqPosted
+            | ConnEvent::RqPosted
+            | ConnEvent::SqFlushed
+            | ConnEvent::RqFlushed
+            | ConnEvent::DrainFailed
+            | ConnEvent::QpDestroyed => self.after_open(event),
         }
     }
 
-    const fn after_established(self, event: Event) -> (Self, Effect) {
+    const fn after_established(self, event: ConnEvent) -> (Self, Effect) {
         match event {
-            Event::Established => (self, Effect::Ignored),
-            Event::Close(_)
-            | Event::QpError
-            | Event::SqPosted
-            | Event::RqPosted
-            | Event::SqFlushed
-            | Event::RqFlushed
-            | Event::DrainFailed
-            | Event::QpDestroyed => self.after_open(event),
+            ConnEvent::Established => (self, Effect::Ignored),
+            ConnEvent::Close(_)
+            | ConnEvent::QpError
+            | ConnEvent::SqPosted
+            | ConnEvent::RqPosted
+            | ConnEvent::SqFlushed
+            | ConnEvent::RqFlushed
+            | ConnEvent::DrainFailed
+            | ConnEvent::QpDestroyed => self.after_open(event),
         }
     }
 
     /// What a connection that is not closed does, established or not.
-    const fn after_open(self, event: Event) -> (Self, Effect) {
+    const fn after_open(self, event: ConnEvent) -> (Self, Effect) {
         match event {
-            Event::Close(cause) => (Self::Closing { cause }, Effect::Shut),
+            ConnEvent::Close(cause) => (Self::Closing { cause }, Effect::Shut),
             // Nobody had asked for it. The QP is moved to the error state again, in order.
-            Event::QpError => (
+            ConnEvent::QpError => (
                 Self::Closing {
                     cause: Cause::DeviceGone,
                 },
                 Effect::Shut,
             ),
-            Event::QpDestroyed => (
+            ConnEvent::QpDestroyed => (
                 Self::Drained {
                     cause: Cause::DeviceGone,
                     forced: true,
                 },
                 Effect::ShutAndEnd,
             ),
-            Event::Established
-            | Event::SqPosted
-            | Event::RqPosted
-            | Event::SqFlushed
-            | Event::RqFlushed
-            | Event::DrainFailed => (self, Effect::Ignored),
+            ConnEvent::Established
+            | ConnEvent::SqPosted
+            | ConnEvent::RqPosted
+            | ConnEvent::SqFlushed
+            | ConnEvent::RqFlushed
+            | ConnEvent::DrainFailed => (self, Effect::Ignored),
         }
     }
 
-    const fn after_closing(cause: Cause, event: Event, deadline: Instant) -> (Self, Effect) {
+    const fn after_closing(cause: Cause, event: ConnEvent, deadline: Instant) -> (Self, Effect) {
         let same = Self::Closing { cause };
         match event {
-            Event::QpError => (
+            ConnEvent::QpError => (
                 Self::Draining {
                     cause,
                     deadline,
@@ -193,44 +194,44 @@ impl State {
                 },
                 Effect::Nothing,
             ),
-            Event::QpDestroyed => (
+            ConnEvent::QpDestroyed => (
                 Self::Drained {
                     cause,
                     forced: true,
                 },
                 Effect::End,
             ),
-            Event::Close(_) => (same, Effect::Nothing),
-            Event::Established
-            | Event::SqPosted
-            | Event::RqPosted
-            | Event::SqFlushed
-            | Event::RqFlushed
-            | Event::DrainFailed => (same, Effect::Ignored),
+            ConnEvent::Close(_) => (same, Effect::Nothing),
+            ConnEvent::Established
+            | ConnEvent::SqPosted
+            | ConnEvent::RqPosted
+            | ConnEvent::SqFlushed
+            | ConnEvent::RqFlushed
+            | ConnEvent::DrainFailed => (same, Effect::Ignored),
         }
     }
 
     const fn after_draining(
         (cause, deadline): (Cause, Instant),
         (sq, rq, stuck): (Sentinel, Sentinel, bool),
-        event: Event,
+        event: ConnEvent,
     ) -> (Self, Effect) {
         let (sq, rq, stuck, effect) = match event {
-            Event::SqPosted => (Sentinel::Posted, rq, stuck, Effect::Nothing),
-            Event::RqPosted => (sq, Sentinel::Posted, stuck, Effect::Nothing),
-            Event::SqFlushed => match sq {
+            ConnEvent::SqPosted => (Sentinel::Posted, rq, stuck, Effect::Nothing),
+            ConnEvent::RqPosted => (sq, Sentinel::Posted, stuck, Effect::Nothing),
+            ConnEvent::SqFlushed => match sq {
                 Sentinel::Posted => (Sentinel::Flushed, rq, stuck, Effect::Nothing),
                 Sentinel::Unposted | Sentinel::Flushed => (sq, rq, stuck, Effect::Ignored),
             },
-            Event::RqFlushed => match rq {
+            ConnEvent::RqFlushed => match rq {
                 Sentinel::Posted => (sq, Sentinel::Flushed, stuck, Effect::Nothing),
                 Sentinel::Unposted | Sentinel::Flushed => (sq, rq, stuck, Effect::Ignored),
             },
-            Event::DrainFailed => match stuck {
+            ConnEvent::DrainFailed => match stuck {
                 false => (sq, rq, true, Effect::Destroy),
                 true => (sq, rq, true, Effect::Nothing),
             },
-            Event::QpDestroyed => {
+            ConnEvent::QpDestroyed => {
                 return (
                     Self::Drained {
                         cause,
@@ -239,8 +240,8 @@ impl State {
                     Effect::End,
                 )
             }
-            Event::Close(_) | Event::QpError => (sq, rq, stuck, Effect::Nothing),
-            Event::Established => (sq, rq, stuck, Effect::Ignored),
+            ConnEvent::Close(_) | ConnEvent::QpError => (sq, rq, stuck, Effect::Nothing),
+            ConnEvent::Established => (sq, rq, stuck, Effect::Ignored),
         };
         if matches!((sq, rq), (Sentinel::Flushed, Sentinel::Flushed)) && !stuck {
             let forced = false;

@@ -8,18 +8,18 @@ use super::{
         timed_out,
         Attempt,
         AttemptEvent,
-        Phase,
+        AttemptPhase,
+        AttemptState,
+        AttemptStep, //
         Retry,
-        State,
-        Step, //
     },
     conns,
     count,
     pace::retry_at,
     reject::{
-        meaning,
-        Lesson,
-        Meaning, //
+        reject_meaning,
+        PeerHint,
+        RejectMeaning, //
     },
     AttemptId,
     Cause,
@@ -43,7 +43,7 @@ impl<S: Storage, T> Peer<S, T> {
         self.attempts.as_mut().get_mut(usize::from(slot))
     }
 
-    fn set(&mut self, slot: u8, state: State) {
+    fn set(&mut self, slot: u8, state: AttemptState) {
         if let Some(attempt) = self.attempt(slot) {
             attempt.state = state;
         }
@@ -68,22 +68,22 @@ impl<S: Storage, T> Peer<S, T> {
             return false;
         };
         match &mut attempt.state {
-            State::Free => {
-                attempt.state = State::Delayed(plan);
+            AttemptState::Free => {
+                attempt.state = AttemptState::Delayed(plan);
                 if plan.at.passed(now) {
                     self.start(now, slot);
                 }
                 true
             }
-            State::Dying { retry, .. } if retry.is_none() => {
+            AttemptState::Dying { retry, .. } if retry.is_none() => {
                 *retry = Some(plan);
                 true
             }
-            State::Dying { .. }
-            | State::Delayed(_)
-            | State::Starting { .. }
-            | State::Active { .. }
-            | State::Opening { .. } => false,
+            AttemptState::Dying { .. }
+            | AttemptState::Delayed(_)
+            | AttemptState::Starting { .. }
+            | AttemptState::Active { .. }
+            | AttemptState::Opening { .. } => false,
         }
     }
 
@@ -100,15 +100,15 @@ impl<S: Storage, T> Peer<S, T> {
     /// Starts a planned attempt whose time has come, if anybody still wants it: a message that
     /// waits, or connections that it would join.
     fn start_planned(&mut self, now: Instant, slot: u8, plan: Retry) {
-        if self.queue.waiting() > 0 || self.conns.any(conns::State::is_up) {
+        if self.queue.waiting() > 0 || self.conns.any(conns::PeerConnState::is_up) {
             self.start(now, slot);
         } else {
-            self.set(slot, State::Free);
+            self.set(slot, AttemptState::Free);
             self.settle(plan.cause);
         }
     }
 
-    /// Something happened to an attempt.
+    /// Reports an event of an attempt.
     ///
     /// The first event that settles the outcome claims it. Whatever comes later, comes twice, or
     /// names an attempt we do not have, changes nothing.
@@ -122,19 +122,19 @@ impl<S: Storage, T> Peer<S, T> {
         let slot = Attempt::slot(id);
         let decided = match self.attempt(slot) {
             Some(attempt) if attempt.id(slot) == id => step(&attempt.state, event),
-            Some(_) | None => Step::Late,
+            Some(_) | None => AttemptStep::Late,
         };
         match decided {
-            Step::Late => return self.late(),
-            Step::Phase(phase) => self.enter(now, slot, phase),
-            Step::Lowered(offer) => self.lowered(slot, offer),
-            Step::Connected(conn) => return self.open(now, slot, conn),
-            Step::Failed(cause) => self.fail_attempt(slot, cause, None),
-            Step::Rejected { cm_reason, private } => {
+            AttemptStep::Late => return self.late(),
+            AttemptStep::AttemptPhase(phase) => self.enter(now, slot, phase),
+            AttemptStep::Lowered(offer) => self.lowered(slot, offer),
+            AttemptStep::Connected(conn) => return self.open(now, slot, conn),
+            AttemptStep::Failed(cause) => self.fail_attempt(slot, cause, None),
+            AttemptStep::Rejected { cm_reason, private } => {
                 self.rejected(now, slot, cm_reason, private);
             }
-            Step::Lost => self.attempt_lost(now, slot),
-            Step::Released => self.release(now, slot),
+            AttemptStep::Lost => self.attempt_lost(now, slot),
+            AttemptStep::Released => self.release(now, slot),
         }
         Claim::Taken
     }
@@ -142,7 +142,7 @@ impl<S: Storage, T> Peer<S, T> {
     /// The driver released an attempt whose outcome nobody had claimed.
     fn attempt_lost(&mut self, now: Instant, slot: u8) {
         let cause = Cause::PeerGone;
-        if let Some(State::Opening { conn, .. }) = self.attempt(slot).map(|a| a.state) {
+        if let Some(AttemptState::Opening { conn, .. }) = self.attempt(slot).map(|a| a.state) {
             self.close_unborn(conn, cause);
         }
         self.fail_attempt(slot, cause, None);
@@ -154,8 +154,8 @@ impl<S: Storage, T> Peer<S, T> {
         Claim::Late
     }
 
-    /// The device cannot do what was offered. That is remembered, but the fixed depth of version 1
-    /// says nothing of the device.
+    /// The device cannot serve what was offered. That is remembered, except for the fixed depth of
+    /// version 1, which is not a limit of the device.
     fn lowered(&mut self, slot: u8, offer: Offer) {
         let Some(attempt) = self.attempt(slot) else {
             return;
@@ -166,23 +166,23 @@ impl<S: Storage, T> Peer<S, T> {
         }
     }
 
-    fn enter(&mut self, now: Instant, slot: u8, phase: Phase) {
+    fn enter(&mut self, now: Instant, slot: u8, phase: AttemptPhase) {
         let span = match phase {
-            Phase::Addr | Phase::Route => RESOLVE_TIMEOUT,
-            Phase::Create | Phase::Connect => self.config.connect_timeout,
+            AttemptPhase::Addr | AttemptPhase::Route => RESOLVE_TIMEOUT,
+            AttemptPhase::Create | AttemptPhase::Connect => self.config.connect_timeout,
         };
         let deadline = now.after(span);
-        self.set(slot, State::Active { phase, deadline });
+        self.set(slot, AttemptState::Active { phase, deadline });
     }
 
-    /// ESTABLISHED claims the outcome; the connection says next what it thinks of the CONNACK.
+    /// ESTABLISHED claims the outcome; the connection's engine checks the CONNACK next.
     fn open(&mut self, now: Instant, slot: u8, conn: ConnId) -> Claim {
         let Some(attempt) = self.attempts.as_mut().get_mut(usize::from(slot)) else {
             return self.late();
         };
         let added = self.conns.insert(conns::Conn {
             id: conn,
-            state: conns::State::Opening { slot },
+            state: conns::PeerConnState::Opening { slot },
             version: attempt.version,
             stamp: Stamp::UNKNOWN,
             close: None,
@@ -192,7 +192,7 @@ impl<S: Storage, T> Peer<S, T> {
             return self.late();
         }
         let deadline = now.after(self.config.connect_timeout);
-        attempt.state = State::Opening { conn, deadline };
+        attempt.state = AttemptState::Opening { conn, deadline };
         Claim::Taken
     }
 
@@ -200,44 +200,43 @@ impl<S: Storage, T> Peer<S, T> {
         let Some(attempt) = self.attempt(slot) else {
             return;
         };
-        let (cause, lesson) = match meaning(cm_reason, private, attempt.version, attempt.offer) {
-            Meaning::NoListener => (Cause::Unreachable, None),
-            Meaning::Final => (Cause::Rejected, None),
-            Meaning::Race(lesson) => {
+        let (cause, hint) = match reject_meaning(cm_reason, private, attempt.version, attempt.offer)
+        {
+            RejectMeaning::NoListener => (Cause::Unreachable, None),
+            RejectMeaning::Final => (Cause::Rejected, None),
+            RejectMeaning::Race(hint) => {
                 // By our rule the peer might have given way; by its own it does not.
                 self.yields = true;
-                (Cause::Rejected, Some(lesson))
+                (Cause::Rejected, Some(hint))
             }
-            Meaning::Retry(lesson) => (Cause::Rejected, Some(lesson)),
-            Meaning::Lower(lesson, offer) => {
-                // Worth knowing even if there is no retry.
+            RejectMeaning::Retry(hint) => (Cause::Rejected, Some(hint)),
+            RejectMeaning::Lower(hint, offer) => {
+                // Remembered even if there is no retry.
                 self.offer = self.offer.min(offer);
-                (Cause::Rejected, Some(lesson))
+                (Cause::Rejected, Some(hint))
             }
         };
-        let retry = lesson
-            .filter(|lesson| self.is_needed(lesson))
-            .map(|lesson| {
-                self.learn(lesson);
-                self.next_retry(now, cause)
-            });
+        let retry = hint.filter(|hint| self.is_needed(hint)).map(|hint| {
+            self.learn(hint);
+            self.next_retry(now, cause)
+        });
         self.fail_attempt(slot, cause, retry);
     }
 
     /// Whether a rejected attempt is worth a retry: condition (*) of section 14.5. `connecting` is
     /// not 0, for the attempt itself counts.
-    fn is_needed(&self, lesson: &Lesson) -> bool {
-        let wanted = self.queue.waiting() > 0 || self.version != Some(lesson.version);
-        wanted && !self.deleted && !self.conns.any(conns::State::is_accepting)
+    fn is_needed(&self, hint: &PeerHint) -> bool {
+        let wanted = self.queue.waiting() > 0 || self.version != Some(hint.version);
+        wanted && !self.deleted && !self.conns.any(conns::PeerConnState::is_accepting)
     }
 
-    fn learn(&mut self, lesson: Lesson) {
-        let same_version = self.version == Some(lesson.version);
-        self.version = Some(lesson.version);
-        if !lesson.stamp.is_unknown() {
-            self.stamp = lesson.stamp;
+    fn learn(&mut self, hint: PeerHint) {
+        let same_version = self.version == Some(hint.version);
+        self.version = Some(hint.version);
+        if !hint.stamp.is_unknown() {
+            self.stamp = hint.stamp;
         } else if !same_version {
-            // What spoke another version was another incarnation.
+            // A peer of another version is another incarnation.
             self.stamp = Stamp::UNKNOWN;
         }
     }
@@ -257,40 +256,42 @@ impl<S: Storage, T> Peer<S, T> {
             return;
         };
         attempt.state = match attempt.state {
-            State::Active { .. } => State::Dying {
+            AttemptState::Active { .. } => AttemptState::Dying {
                 abort: Some(cause),
                 conn: None,
                 retry,
             },
             // The connection's end is reported by itself.
-            State::Opening { conn, .. } => State::Dying {
+            AttemptState::Opening { conn, .. } => AttemptState::Dying {
                 abort: None,
                 conn: Some(conn),
                 retry,
             },
-            // The driver never heard of it.
-            State::Starting { .. } | State::Delayed(_) | State::Free => State::Free,
-            dying @ State::Dying { .. } => dying,
+            // The driver does not know of it.
+            AttemptState::Starting { .. } | AttemptState::Delayed(_) | AttemptState::Free => {
+                AttemptState::Free
+            }
+            dying @ AttemptState::Dying { .. } => dying,
         };
         self.settle(cause);
     }
 
     /// The resources of a failed attempt are gone.
     fn release(&mut self, now: Instant, slot: u8) {
-        let Some(State::Dying { retry, .. }) = self.attempt(slot).map(|a| a.state) else {
+        let Some(AttemptState::Dying { retry, .. }) = self.attempt(slot).map(|a| a.state) else {
             return;
         };
         match retry {
             Some(plan) if plan.at.passed(now) => self.start_planned(now, slot, plan),
-            Some(plan) => self.set(slot, State::Delayed(plan)),
-            None => self.set(slot, State::Free),
+            Some(plan) => self.set(slot, AttemptState::Delayed(plan)),
+            None => self.set(slot, AttemptState::Free),
         }
     }
 
     /// A connection is gone; if it was an attempt's, that was the attempt's release.
     pub(super) fn release_conn(&mut self, now: Instant, id: ConnId) {
         for slot in self.slots() {
-            if let Some(State::Dying { conn, .. }) = self.attempt(slot).map(|a| a.state) {
+            if let Some(AttemptState::Dying { conn, .. }) = self.attempt(slot).map(|a| a.state) {
                 if conn == Some(id) {
                     self.release(now, slot);
                 }
@@ -300,19 +301,19 @@ impl<S: Storage, T> Peer<S, T> {
 
     /// Frees the slot of an attempt that became an established connection.
     pub(super) fn attempt_done(&mut self, slot: u8) {
-        self.set(slot, State::Free);
+        self.set(slot, AttemptState::Free);
     }
 
     /// Drops the planned attempts: the peer connects to us, or is being deleted.
     pub(super) fn cancel_planned(&mut self) {
         for attempt in self.attempts.as_mut() {
             match &mut attempt.state {
-                State::Delayed(_) => attempt.state = State::Free,
-                State::Dying { retry, .. } => *retry = None,
-                State::Free
-                | State::Starting { .. }
-                | State::Active { .. }
-                | State::Opening { .. } => {}
+                AttemptState::Delayed(_) => attempt.state = AttemptState::Free,
+                AttemptState::Dying { retry, .. } => *retry = None,
+                AttemptState::Free
+                | AttemptState::Starting { .. }
+                | AttemptState::Active { .. }
+                | AttemptState::Opening { .. } => {}
             }
         }
     }
@@ -339,7 +340,7 @@ impl<S: Storage, T> Peer<S, T> {
 
     /// Has LNet told that the peer is down, once per loss.
     pub(super) fn report_down(&mut self, cause: Cause) {
-        let alive = self.conns.any(conns::State::is_alive);
+        let alive = self.conns.any(conns::PeerConnState::is_alive);
         if cause.errno() == 0 || alive || self.down || self.deleted {
             return;
         }
@@ -349,33 +350,33 @@ impl<S: Storage, T> Peer<S, T> {
         self.dirty = true;
     }
 
-    /// Does what is due.
+    /// Handles all deadlines that have passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.dirty = true;
         let expired = Cause::WaitTimeout.outcome_waiting().into();
         self.queue.fail_expired(now, expired);
         for slot in self.slots() {
             match self.attempt(slot).map(|attempt| attempt.state) {
-                Some(State::Active { phase, deadline }) if deadline.passed(now) => {
+                Some(AttemptState::Active { phase, deadline }) if deadline.passed(now) => {
                     self.fail_attempt(slot, timed_out(phase), None);
                 }
-                Some(State::Starting { deadline }) if deadline.passed(now) => {
-                    self.fail_attempt(slot, timed_out(Phase::Addr), None);
+                Some(AttemptState::Starting { deadline }) if deadline.passed(now) => {
+                    self.fail_attempt(slot, timed_out(AttemptPhase::Addr), None);
                 }
-                Some(State::Opening { conn, deadline }) if deadline.passed(now) => {
+                Some(AttemptState::Opening { conn, deadline }) if deadline.passed(now) => {
                     self.close_unborn(conn, Cause::ConnectTimeout);
                     self.fail_attempt(slot, Cause::ConnectTimeout, None);
                 }
-                Some(State::Delayed(plan)) if plan.at.passed(now) => {
+                Some(AttemptState::Delayed(plan)) if plan.at.passed(now) => {
                     self.start_planned(now, slot, plan);
                 }
                 Some(
-                    State::Free
-                    | State::Delayed(_)
-                    | State::Starting { .. }
-                    | State::Active { .. }
-                    | State::Opening { .. }
-                    | State::Dying { .. },
+                    AttemptState::Free
+                    | AttemptState::Delayed(_)
+                    | AttemptState::Starting { .. }
+                    | AttemptState::Active { .. }
+                    | AttemptState::Opening { .. }
+                    | AttemptState::Dying { .. },
                 )
                 | None => {}
             }
@@ -386,24 +387,24 @@ impl<S: Storage, T> Peer<S, T> {
     /// When [`Peer::handle_timeout`] is to be called, at the earliest. It may find nothing to do.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let attempts = self.attempts.as_ref().iter().filter_map(|a| match a.state {
-            State::Delayed(Retry { at, .. }) => Some(at),
-            State::Starting { deadline }
-            | State::Active { deadline, .. }
-            | State::Opening { deadline, .. } => Some(deadline),
-            State::Free | State::Dying { .. } => None,
+            AttemptState::Delayed(Retry { at, .. }) => Some(at),
+            AttemptState::Starting { deadline }
+            | AttemptState::Active { deadline, .. }
+            | AttemptState::Opening { deadline, .. } => Some(deadline),
+            AttemptState::Free | AttemptState::Dying { .. } => None,
         });
         let conns = self.conns.iter().filter_map(|conn| match conn.state {
-            conns::State::Accepting { deadline } => Some(deadline),
-            conns::State::Free
-            | conns::State::Opening { .. }
-            | conns::State::Up
-            | conns::State::Leaving
-            | conns::State::Closing => None,
+            conns::PeerConnState::Accepting { deadline } => Some(deadline),
+            conns::PeerConnState::Free
+            | conns::PeerConnState::Opening { .. }
+            | conns::PeerConnState::Up
+            | conns::PeerConnState::Leaving
+            | conns::PeerConnState::Closing => None,
         });
         Instant::earlier(attempts.chain(conns).min(), self.queue.soonest())
     }
 
-    /// The next thing to do. To be called until there is none, after every input and command.
+    /// The next action. To be called until there is none, after every input and command.
     pub fn poll_action(&mut self) -> Option<PeerAction<T>> {
         if !self.dirty {
             return None;
@@ -432,10 +433,10 @@ impl<S: Storage, T> Peer<S, T> {
             let attempt = self.attempt(slot)?;
             let id = attempt.id(slot);
             match &mut attempt.state {
-                State::Starting { deadline } => {
+                AttemptState::Starting { deadline } => {
                     let deadline = *deadline;
-                    let phase = Phase::Addr;
-                    attempt.state = State::Active { phase, deadline };
+                    let phase = AttemptPhase::Addr;
+                    attempt.state = AttemptState::Active { phase, deadline };
                     let (version, offer) = (attempt.version, attempt.offer);
                     count(&mut self.counters.attempts);
                     return Some(PeerAction::StartAttempt {
@@ -445,12 +446,15 @@ impl<S: Storage, T> Peer<S, T> {
                         dst_stamp,
                     });
                 }
-                State::Dying { abort, .. } => {
+                AttemptState::Dying { abort, .. } => {
                     if let Some(cause) = abort.take() {
                         return Some(PeerAction::AbortAttempt { id, cause });
                     }
                 }
-                State::Free | State::Delayed(_) | State::Active { .. } | State::Opening { .. } => {}
+                AttemptState::Free
+                | AttemptState::Delayed(_)
+                | AttemptState::Active { .. }
+                | AttemptState::Opening { .. } => {}
             }
         }
         None

@@ -14,7 +14,7 @@ use crate::proto::{
 };
 use crate::wire::Version;
 
-/// What happened to an attempt.
+/// An event of an attempt.
 ///
 /// The driver reports what it did and what the CM said; which of several outcomes counts is
 /// decided here.
@@ -35,9 +35,9 @@ pub enum AttemptEvent<'a> {
     CallFailed(i32),
     /// CQ, QP, buffers or limits could not be made: errno of either sign.
     CreateFailed(i32),
-    /// The device could not do what was offered; this was made, and is what the CONNREQ says.
+    /// The device cannot serve what was offered; the queues are this deep, and the CONNREQ says so.
     LimitsLowered(Offer),
-    /// CM: ESTABLISHED. The connection has now this name; its engine judges the CONNACK.
+    /// CM: ESTABLISHED. The connection has this name from now on; its engine checks the CONNACK.
     Connected(ConnId),
     /// CM: REJECTED.
     Rejected {
@@ -61,7 +61,7 @@ pub enum AttemptEvent<'a> {
 
 /// How far an attempt is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Phase {
+pub(super) enum AttemptPhase {
     /// Resolving the address.
     Addr,
     /// Resolving the route.
@@ -82,19 +82,22 @@ pub(super) struct Retry {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum AttemptState {
     /// No attempt, no resources.
     Free,
     /// No resources; waiting to start.
     Delayed(Retry),
     /// To be started by the driver, which does not know it yet.
     Starting {
-        /// For the first phase.
+        /// When its first phase is given up.
         deadline: Instant,
     },
     /// The driver works on it. The outcome is open.
-    Active { phase: Phase, deadline: Instant },
-    /// The outcome was claimed by ESTABLISHED; the connection judges the CONNACK.
+    Active {
+        phase: AttemptPhase,
+        deadline: Instant,
+    },
+    /// The outcome was claimed by ESTABLISHED; the connection's engine checks the CONNACK.
     Opening { conn: ConnId, deadline: Instant },
     /// The outcome was claimed by a failure; resources are being released.
     Dying {
@@ -108,7 +111,7 @@ pub(super) enum State {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attempt {
-    pub(super) state: State,
+    pub(super) state: AttemptState,
     pub(super) version: Version,
     pub(super) offer: Offer,
     gen: u32,
@@ -120,7 +123,7 @@ const SLOT_BITS: u32 = 8;
 impl Attempt {
     pub(super) const fn new(offer: Offer) -> Self {
         Self {
-            state: State::Free,
+            state: AttemptState::Free,
             version: Version::V2,
             offer,
             gen: 0,
@@ -132,7 +135,7 @@ impl Attempt {
         self.gen = self.gen.wrapping_add(1);
         self.version = version;
         self.offer = offer;
-        self.state = State::Starting { deadline };
+        self.state = AttemptState::Starting { deadline };
     }
 
     /// The id of the present attempt; `slot` is the number of the slot.
@@ -149,31 +152,33 @@ impl Attempt {
     /// `connecting`).
     pub(super) const fn is_connecting(&self) -> bool {
         match self.state {
-            State::Starting { .. } | State::Active { .. } | State::Opening { .. } => true,
-            State::Free | State::Delayed(_) | State::Dying { .. } => false,
+            AttemptState::Starting { .. }
+            | AttemptState::Active { .. }
+            | AttemptState::Opening { .. } => true,
+            AttemptState::Free | AttemptState::Delayed(_) | AttemptState::Dying { .. } => false,
         }
     }
 
-    /// Whether this slot will do something about waiting messages.
+    /// Whether this slot will lead to a connection, or to the failure of the waiting messages.
     pub(super) const fn is_in_progress(&self) -> bool {
         match self.state {
-            State::Starting { .. }
-            | State::Active { .. }
-            | State::Opening { .. }
-            | State::Delayed(_) => true,
-            State::Dying { retry, .. } => retry.is_some(),
-            State::Free => false,
+            AttemptState::Starting { .. }
+            | AttemptState::Active { .. }
+            | AttemptState::Opening { .. }
+            | AttemptState::Delayed(_) => true,
+            AttemptState::Dying { retry, .. } => retry.is_some(),
+            AttemptState::Free => false,
         }
     }
 }
 
 /// What to do about an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step<'a> {
-    /// Nothing: the outcome was claimed before, or the driver cannot mean this attempt.
+pub(super) enum AttemptStep<'a> {
+    /// Nothing: the outcome was claimed before, or the event is of another attempt.
     Late,
     /// The attempt has come to this phase.
-    Phase(Phase),
+    AttemptPhase(AttemptPhase),
     /// It offers less than planned.
     Lowered(Offer),
     /// ESTABLISHED claims the outcome.
@@ -201,18 +206,20 @@ fn call_failed(errno: i32) -> Cause {
 }
 
 /// The table: every state with every event.
-pub(super) fn step<'a>(state: &State, event: AttemptEvent<'a>) -> Step<'a> {
+pub(super) fn step<'a>(state: &AttemptState, event: AttemptEvent<'a>) -> AttemptStep<'a> {
     match state {
         // The driver does not know an attempt before it is started.
-        State::Free | State::Delayed(_) | State::Starting { .. } => Step::Late,
-        State::Active { phase, .. } => step_active(*phase, event),
-        State::Opening { .. } => after_claim(event, Step::Lost),
-        State::Dying { .. } => after_claim(event, Step::Released),
+        AttemptState::Free | AttemptState::Delayed(_) | AttemptState::Starting { .. } => {
+            AttemptStep::Late
+        }
+        AttemptState::Active { phase, .. } => step_active(*phase, event),
+        AttemptState::Opening { .. } => after_claim(event, AttemptStep::Lost),
+        AttemptState::Dying { .. } => after_claim(event, AttemptStep::Released),
     }
 }
 
 /// The outcome was claimed before: only the end of the resources matters, which is `released`.
-const fn after_claim<'a>(event: AttemptEvent<'a>, released: Step<'a>) -> Step<'a> {
+const fn after_claim<'a>(event: AttemptEvent<'a>, released: AttemptStep<'a>) -> AttemptStep<'a> {
     match event {
         AttemptEvent::AddrResolved
         | AttemptEvent::RouteResolved
@@ -227,46 +234,50 @@ const fn after_claim<'a>(event: AttemptEvent<'a>, released: Step<'a>) -> Step<'a
         | AttemptEvent::Unreachable
         | AttemptEvent::ConnectError
         | AttemptEvent::Disconnected
-        | AttemptEvent::DeviceGone => Step::Late,
+        | AttemptEvent::DeviceGone => AttemptStep::Late,
         AttemptEvent::Released => released,
     }
 }
 
-fn step_active(phase: Phase, event: AttemptEvent<'_>) -> Step<'_> {
+fn step_active(phase: AttemptPhase, event: AttemptEvent<'_>) -> AttemptStep<'_> {
     use crate::proto::errno::{
         ECONNRESET,
         ENOTCONN, //
     };
     // Phases only go forward; an event of an earlier one is a repetition.
-    let forward = |to: Phase| {
+    let forward = |to: AttemptPhase| {
         if to > phase {
-            Step::Phase(to)
+            AttemptStep::AttemptPhase(to)
         } else {
-            Step::Late
+            AttemptStep::Late
         }
     };
     match event {
-        AttemptEvent::AddrResolved => forward(Phase::Route),
-        AttemptEvent::RouteResolved => forward(Phase::Create),
-        AttemptEvent::Connecting => forward(Phase::Connect),
-        AttemptEvent::AddrError | AttemptEvent::RouteError => Step::Failed(Cause::Unreachable),
-        AttemptEvent::CallFailed(errno) => Step::Failed(call_failed(errno)),
-        AttemptEvent::CreateFailed(errno) => Step::Failed(Cause::ConnectFailed(errno)),
-        AttemptEvent::LimitsLowered(offer) => Step::Lowered(offer),
-        AttemptEvent::Connected(conn) => Step::Connected(conn),
-        AttemptEvent::Rejected { cm_reason, private } => Step::Rejected { cm_reason, private },
-        AttemptEvent::Unreachable => Step::Failed(Cause::ConnectTimeout),
-        AttemptEvent::ConnectError => Step::Failed(Cause::ConnectFailed(ENOTCONN)),
-        AttemptEvent::Disconnected => Step::Failed(Cause::ConnectFailed(ECONNRESET)),
-        AttemptEvent::DeviceGone => Step::Failed(Cause::DeviceGone),
-        AttemptEvent::Released => Step::Lost,
+        AttemptEvent::AddrResolved => forward(AttemptPhase::Route),
+        AttemptEvent::RouteResolved => forward(AttemptPhase::Create),
+        AttemptEvent::Connecting => forward(AttemptPhase::Connect),
+        AttemptEvent::AddrError | AttemptEvent::RouteError => {
+            AttemptStep::Failed(Cause::Unreachable)
+        }
+        AttemptEvent::CallFailed(errno) => AttemptStep::Failed(call_failed(errno)),
+        AttemptEvent::CreateFailed(errno) => AttemptStep::Failed(Cause::ConnectFailed(errno)),
+        AttemptEvent::LimitsLowered(offer) => AttemptStep::Lowered(offer),
+        AttemptEvent::Connected(conn) => AttemptStep::Connected(conn),
+        AttemptEvent::Rejected { cm_reason, private } => {
+            AttemptStep::Rejected { cm_reason, private }
+        }
+        AttemptEvent::Unreachable => AttemptStep::Failed(Cause::ConnectTimeout),
+        AttemptEvent::ConnectError => AttemptStep::Failed(Cause::ConnectFailed(ENOTCONN)),
+        AttemptEvent::Disconnected => AttemptStep::Failed(Cause::ConnectFailed(ECONNRESET)),
+        AttemptEvent::DeviceGone => AttemptStep::Failed(Cause::DeviceGone),
+        AttemptEvent::Released => AttemptStep::Lost,
     }
 }
 
 /// Why an attempt fails that stays in `phase` beyond its deadline.
-pub(super) const fn timed_out(phase: Phase) -> Cause {
+pub(super) const fn timed_out(phase: AttemptPhase) -> Cause {
     match phase {
-        Phase::Addr | Phase::Route => Cause::Unreachable,
-        Phase::Create | Phase::Connect => Cause::ConnectTimeout,
+        AttemptPhase::Addr | AttemptPhase::Route => Cause::Unreachable,
+        AttemptPhase::Create | AttemptPhase::Connect => Cause::ConnectTimeout,
     }
 }

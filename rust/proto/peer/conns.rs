@@ -14,7 +14,7 @@ use crate::wire::{
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum PeerConnState {
     /// No connection.
     Free,
     /// We accepted the peer's request and wait for ESTABLISHED.
@@ -32,7 +32,7 @@ pub(super) enum State {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conn {
     pub(super) id: ConnId,
-    pub(super) state: State,
+    pub(super) state: PeerConnState,
     pub(super) version: Version,
     pub(super) stamp: Stamp,
     /// The driver is to close it and has not been told yet.
@@ -52,7 +52,7 @@ impl<S: Storage> Conns<S> {
         Ok(Self {
             slots: storage.alloc(usize::from(n), |_| Conn {
                 id: ConnId(0),
-                state: State::Free,
+                state: PeerConnState::Free,
                 version: Version::V2,
                 stamp: Stamp::UNKNOWN,
                 close: None,
@@ -65,14 +65,15 @@ impl<S: Storage> Conns<S> {
     /// The connections there are.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Conn> {
         let used = self.slots.as_ref().get(..self.high).unwrap_or(&[]);
-        used.iter().filter(|conn| conn.state != State::Free)
+        used.iter().filter(|conn| conn.state != PeerConnState::Free)
     }
 
     /// The connections there are.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Conn> {
         let high = self.high;
         let used = self.slots.as_mut().get_mut(..high).unwrap_or(&mut []);
-        used.iter_mut().filter(|conn| conn.state != State::Free)
+        used.iter_mut()
+            .filter(|conn| conn.state != PeerConnState::Free)
     }
 
     /// Number of slots.
@@ -94,7 +95,7 @@ impl<S: Storage> Conns<S> {
             return false;
         }
         let mut slots = self.slots.as_mut().iter_mut().enumerate();
-        let Some((idx, slot)) = slots.find(|(_, slot)| slot.state == State::Free) else {
+        let Some((idx, slot)) = slots.find(|(_, slot)| slot.state == PeerConnState::Free) else {
             return false;
         };
         *slot = conn;
@@ -105,11 +106,13 @@ impl<S: Storage> Conns<S> {
     /// Forgets a connection.
     pub(super) fn remove(&mut self, id: ConnId) {
         if let Some(conn) = self.get_mut(id) {
-            conn.state = State::Free;
+            conn.state = PeerConnState::Free;
             conn.close = None;
         }
         let used = self.slots.as_ref().get(..self.high).unwrap_or(&[]);
-        let last = used.iter().rposition(|conn| conn.state != State::Free);
+        let last = used
+            .iter()
+            .rposition(|conn| conn.state != PeerConnState::Free);
         self.high = last.map_or(0, |last| last.saturating_add(1));
     }
 
@@ -124,9 +127,13 @@ impl<S: Storage> Conns<S> {
         let (before, behind) = used.split_at_checked(from)?;
         let at = behind
             .iter()
-            .position(|conn| conn.state == State::Up)
+            .position(|conn| conn.state == PeerConnState::Up)
             .map(|at| at.saturating_add(from))
-            .or_else(|| before.iter().position(|conn| conn.state == State::Up))?;
+            .or_else(|| {
+                before
+                    .iter()
+                    .position(|conn| conn.state == PeerConnState::Up)
+            })?;
         self.cursor = at.saturating_add(1);
         used.get(at).map(|conn| conn.id)
     }
@@ -138,17 +145,17 @@ impl<S: Storage> Conns<S> {
     }
 
     /// Number of connections in a state.
-    pub(super) fn count(&self, is: fn(&State) -> bool) -> usize {
+    pub(super) fn count(&self, is: fn(&PeerConnState) -> bool) -> usize {
         self.iter().filter(|conn| is(&conn.state)).count()
     }
 
     /// Whether some connection is in a state.
-    pub(super) fn any(&self, is: fn(&State) -> bool) -> bool {
+    pub(super) fn any(&self, is: fn(&PeerConnState) -> bool) -> bool {
         self.iter().any(|conn| is(&conn.state))
     }
 }
 
-impl State {
+impl PeerConnState {
     pub(super) const fn is_accepting(&self) -> bool {
         matches!(self, Self::Accepting { .. })
     }

@@ -5,7 +5,7 @@
 use super::{
     conns::{
         Conn,
-        State, //
+        PeerConnState, //
     },
     count,
     Cause,
@@ -54,7 +54,7 @@ impl<S: Storage, T> Peer<S, T> {
             count(&mut self.counters.stale);
             self.close_other(req.version, req.stamp, true);
             self.record(req.version, req.stamp);
-            // If what was waited for is closed now.
+            // The waiting messages may have waited for one that is closed now.
             self.accept_failed(now, Cause::NewIncarnation);
             let found = req.stamp;
             return reject(RejectReason::ConnStale, RefuseCause::StaleSrc { found });
@@ -71,7 +71,7 @@ impl<S: Storage, T> Peer<S, T> {
         if !self.has_room()
             || !self.conns.insert(Conn {
                 id: conn,
-                state: State::Accepting { deadline },
+                state: PeerConnState::Accepting { deadline },
                 version: req.version,
                 stamp: req.stamp,
                 close: None,
@@ -127,13 +127,13 @@ impl<S: Storage, T> Peer<S, T> {
                 continue;
             }
             conn.state = match conn.state {
-                State::Up => State::Leaving,
-                State::Accepting { .. } if unborn => State::Closing,
-                State::Accepting { .. }
-                | State::Opening { .. }
-                | State::Leaving
-                | State::Closing
-                | State::Free => continue,
+                PeerConnState::Up => PeerConnState::Leaving,
+                PeerConnState::Accepting { .. } if unborn => PeerConnState::Closing,
+                PeerConnState::Accepting { .. }
+                | PeerConnState::Opening { .. }
+                | PeerConnState::Leaving
+                | PeerConnState::Closing
+                | PeerConnState::Free => continue,
             };
             conn.close = Some(Cause::NewIncarnation);
         }
@@ -157,18 +157,18 @@ impl<S: Storage, T> Peer<S, T> {
             return Err(Cause::PeerGone);
         };
         let slot = match conn.state {
-            State::Accepting { .. } => None,
-            State::Opening { slot } => Some(slot),
-            State::Up => {
+            PeerConnState::Accepting { .. } => None,
+            PeerConnState::Opening { slot } => Some(slot),
+            PeerConnState::Up => {
                 count(&mut self.counters.late);
                 return Ok(());
             }
-            State::Leaving | State::Closing | State::Free => {
+            PeerConnState::Leaving | PeerConnState::Closing | PeerConnState::Free => {
                 count(&mut self.counters.late);
                 return Err(Cause::PeerGone);
             }
         };
-        conn.state = State::Up;
+        conn.state = PeerConnState::Up;
         conn.version = info.version;
         conn.stamp = info.peer_stamp;
         if let Some(slot) = slot {
@@ -207,20 +207,20 @@ impl<S: Storage, T> Peer<S, T> {
             return;
         };
         let was = conn.state;
-        conn.state = State::Closing;
+        conn.state = PeerConnState::Closing;
         conn.close = None;
         match was {
-            State::Accepting { .. } => self.accept_failed(now, cause),
-            State::Opening { slot } => {
+            PeerConnState::Accepting { .. } => self.accept_failed(now, cause),
+            PeerConnState::Opening { slot } => {
                 let cause = match cause {
                     Cause::Disconnected => Cause::ConnectFailed(ECONNRESET),
                     other => other,
                 };
                 self.fail_attempt(slot, cause, None);
             }
-            State::Up | State::Leaving => self.conn_lost(now, cause),
-            // We had given it up already.
-            State::Closing | State::Free => {}
+            PeerConnState::Up | PeerConnState::Leaving => self.conn_lost(now, cause),
+            // It had been given up already.
+            PeerConnState::Closing | PeerConnState::Free => {}
         }
     }
 
@@ -228,13 +228,13 @@ impl<S: Storage, T> Peer<S, T> {
     pub fn handle_gone(&mut self, now: Instant, id: ConnId) {
         self.dirty = true;
         match self.conns.get(id).map(|conn| conn.state) {
-            Some(State::Closing) => {}
+            Some(PeerConnState::Closing) => {}
             Some(
-                State::Accepting { .. }
-                | State::Opening { .. }
-                | State::Up
-                | State::Leaving
-                | State::Free,
+                PeerConnState::Accepting { .. }
+                | PeerConnState::Opening { .. }
+                | PeerConnState::Up
+                | PeerConnState::Leaving
+                | PeerConnState::Free,
             ) => self.handle_closed(now, id, Cause::PeerGone, self.last_alive),
             None => {
                 count(&mut self.counters.late);
@@ -266,7 +266,7 @@ impl<S: Storage, T> Peer<S, T> {
 
     /// An established connection ended.
     fn conn_lost(&mut self, now: Instant, cause: Cause) {
-        if self.conns.any(State::is_alive) {
+        if self.conns.any(PeerConnState::is_alive) {
             return;
         }
         if cause.errno() != 0 {
@@ -285,7 +285,7 @@ impl<S: Storage, T> Peer<S, T> {
     /// Closes a connection that is not established yet.
     pub(super) fn close_unborn(&mut self, id: ConnId, cause: Cause) {
         if let Some(conn) = self.conns.get_mut(id) {
-            conn.state = State::Closing;
+            conn.state = PeerConnState::Closing;
             conn.close = Some(cause);
         }
     }
@@ -295,12 +295,12 @@ impl<S: Storage, T> Peer<S, T> {
         let cause = Cause::ConnectTimeout;
         loop {
             let late = self.conns.iter().find(|conn| match conn.state {
-                State::Accepting { deadline } => deadline.passed(now),
-                State::Free
-                | State::Opening { .. }
-                | State::Up
-                | State::Leaving
-                | State::Closing => false,
+                PeerConnState::Accepting { deadline } => deadline.passed(now),
+                PeerConnState::Free
+                | PeerConnState::Opening { .. }
+                | PeerConnState::Up
+                | PeerConnState::Leaving
+                | PeerConnState::Closing => false,
             });
             let Some(id) = late.map(|conn| conn.id) else {
                 return;
@@ -315,8 +315,8 @@ impl<S: Storage, T> Peer<S, T> {
         self.dirty = true;
         let mut closed = 0u16;
         for conn in self.conns.iter_mut() {
-            if conn.state == State::Up {
-                conn.state = State::Leaving;
+            if conn.state == PeerConnState::Up {
+                conn.state = PeerConnState::Leaving;
                 conn.close = Some(cause);
                 closed = closed.saturating_add(1);
             }
@@ -337,9 +337,11 @@ impl<S: Storage, T> Peer<S, T> {
         self.abort_all(cause);
         for conn in self.conns.iter_mut() {
             conn.state = match conn.state {
-                State::Up => State::Leaving,
-                State::Accepting { .. } | State::Opening { .. } => State::Closing,
-                State::Leaving | State::Closing | State::Free => continue,
+                PeerConnState::Up => PeerConnState::Leaving,
+                PeerConnState::Accepting { .. } | PeerConnState::Opening { .. } => {
+                    PeerConnState::Closing
+                }
+                PeerConnState::Leaving | PeerConnState::Closing | PeerConnState::Free => continue,
             };
             conn.close = Some(cause);
         }

@@ -47,7 +47,7 @@ pub use self::reject::{
 use self::{
     attempt::Attempt,
     conns::Conns,
-    queue::Queue, //
+    queue::MsgQueue, //
 };
 use super::{
     passive::{
@@ -298,7 +298,7 @@ pub struct Peer<S: Storage, T> {
     config: PeerConfig,
     attempts: S::Buf<Attempt>,
     conns: Conns<S>,
-    queue: Queue<S, T>,
+    queue: MsgQueue<S, T>,
     /// Version of the peer as last heard; `None` is unknown.
     version: Option<Version>,
     /// Incarnation of the peer as last heard.
@@ -338,7 +338,7 @@ impl<S: Storage, T> Peer<S, T> {
             config,
             attempts: storage.alloc(slots, |_| Attempt::new(offer))?,
             conns: Conns::new(storage, config.max_conns)?,
-            queue: Queue::new(storage, config.max_waiting)?,
+            queue: MsgQueue::new(storage, config.max_waiting)?,
             version: None,
             stamp: Stamp::UNKNOWN,
             offer,
@@ -371,8 +371,8 @@ impl<S: Storage, T> Peer<S, T> {
     }
 
     /// Takes back a message that a connection refused, which had been chosen by
-    /// [`PeerSubmit::Use`] or [`PeerAction::Assign`], and looks for another way. The message keeps
-    /// its deadline, and comes back only so often.
+    /// [`PeerSubmit::Use`] or [`PeerAction::Assign`], and looks for another one. The message keeps
+    /// its deadline, and fails when it has come back too often.
     pub fn handle_conn_refused(
         &mut self,
         now: Instant,
@@ -391,12 +391,12 @@ impl<S: Storage, T> Peer<S, T> {
         }
         if cause == Cause::TooMany {
             // The connection lives; is there another?
-            if ticket.tries >= MAX_TRIES || self.conns.count(conns::State::is_up) < 2 {
+            if ticket.tries >= MAX_TRIES || self.conns.count(conns::PeerConnState::is_up) < 2 {
                 return PeerSubmit::Refused(Refused { tx, cause });
             }
         } else if let Some(conn) = self.conns.get_mut(conn) {
-            if conn.state == conns::State::Up {
-                conn.state = conns::State::Leaving;
+            if conn.state == conns::PeerConnState::Up {
+                conn.state = conns::PeerConnState::Leaving;
             }
         }
         let cause = if ticket.deadline.passed(now) {
@@ -429,10 +429,10 @@ impl<S: Storage, T> Peer<S, T> {
         PeerSubmit::Queued
     }
 
-    /// Whether something is under way that will do something about waiting messages.
+    /// Whether an attempt or an accepted connection will settle the waiting messages.
     fn is_in_progress(&self) -> bool {
         self.attempts.as_ref().iter().any(Attempt::is_in_progress)
-            || self.conns.any(conns::State::is_accepting)
+            || self.conns.any(conns::PeerConnState::is_accepting)
     }
 
     /// What to propose in a CONNREQ of `version`.
@@ -448,7 +448,7 @@ impl<S: Storage, T> Peer<S, T> {
 
     /// Whether nothing is left: no connection, attempt or message.
     pub fn is_idle(&self) -> bool {
-        let free = |attempt: &Attempt| attempt.state == attempt::State::Free;
+        let free = |attempt: &Attempt| attempt.state == attempt::AttemptState::Free;
         self.queue.is_empty()
             && self.attempts.as_ref().iter().all(free)
             && !self.conns.any(|_| true)
@@ -471,14 +471,15 @@ impl<S: Storage, T> Peer<S, T> {
             let n = self.attempts.as_ref().iter().filter(|a| is(a)).count();
             u16::try_from(n).unwrap_or(u16::MAX)
         };
-        let conns =
-            |is: fn(&conns::State) -> bool| u16::try_from(self.conns.count(is)).unwrap_or(u16::MAX);
+        let conns = |is: fn(&conns::PeerConnState) -> bool| {
+            u16::try_from(self.conns.count(is)).unwrap_or(u16::MAX)
+        };
         PeerSnapshot {
             connecting: attempts(Attempt::is_connecting),
             reconnecting: attempts(|a| a.is_in_progress() && !a.is_connecting()),
-            dying: attempts(|a| matches!(a.state, attempt::State::Dying { .. })),
-            accepting: conns(conns::State::is_accepting),
-            up: conns(conns::State::is_up),
+            dying: attempts(|a| matches!(a.state, attempt::AttemptState::Dying { .. })),
+            accepting: conns(conns::PeerConnState::is_accepting),
+            up: conns(conns::PeerConnState::is_up),
             conns: conns(|_| true),
             waiting: self.queue.waiting(),
             version: self.version,

@@ -39,7 +39,7 @@ struct Item<T> {
 }
 
 /// Slots for messages. Every used slot is on exactly one of `waiting` and `out`.
-pub(super) struct Queue<S: Storage, T> {
+pub(super) struct MsgQueue<S: Storage, T> {
     items: S::Buf<Item<T>>,
     links: Links<S>,
     free: List,
@@ -49,7 +49,7 @@ pub(super) struct Queue<S: Storage, T> {
     soonest: Option<Instant>,
 }
 
-impl<S: Storage, T> Queue<S, T> {
+impl<S: Storage, T> MsgQueue<S, T> {
     pub(super) fn new(storage: &mut S, n: u16) -> Result<Self, S::Error> {
         let nothing = Ticket {
             deadline: Instant::ZERO,
@@ -88,7 +88,7 @@ impl<S: Storage, T> Queue<S, T> {
         self.waiting.is_empty() && self.out.is_empty()
     }
 
-    /// When [`Queue::fail_expired`] has work, at the earliest.
+    /// When [`MsgQueue::fail_expired`] has work, at the earliest.
     pub(super) fn soonest(&self) -> Option<Instant> {
         self.soonest
     }

@@ -36,9 +36,9 @@ impl Offer {
     }
 }
 
-/// What to believe about the peer for the next attempt.
+/// What a reject tells about the peer, for the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lesson {
+pub(super) struct PeerHint {
     /// Version that the peer speaks.
     pub(super) version: Version,
     /// Incarnation of the peer, or [`Stamp::UNKNOWN`] when the reject did not say.
@@ -47,60 +47,67 @@ pub(super) struct Lesson {
 
 /// What a reject means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
-    /// Nobody listens there: not retried, so that a dead node fails fast.
+pub(super) enum RejectMeaning {
+    /// There is no listener: not retried, so that messages to a dead node fail fast.
     NoListener,
-    /// The peer refuses; asking again would not help.
+    /// The peer refuses, and a retry would not help.
     Final,
     /// The peer connects to us at the same time and has the right of way.
-    Race(Lesson),
-    /// Another attempt may succeed, with this lesson.
-    Retry(Lesson),
-    /// Another attempt may succeed, with this lesson and this lower offer.
-    Lower(Lesson, Offer),
+    Race(PeerHint),
+    /// Another attempt may succeed, with this hint.
+    Retry(PeerHint),
+    /// Another attempt may succeed, with this hint and this lower offer.
+    Lower(PeerHint, Offer),
 }
 
 /// Reads a CM reject with reason `cm_reason` and private data `private`, received by an attempt
 /// of `version` that proposed `offer`.
-pub(super) fn meaning(cm_reason: i32, private: &[u8], version: Version, offer: Offer) -> Meaning {
+pub(super) fn reject_meaning(
+    cm_reason: i32,
+    private: &[u8],
+    version: Version,
+    offer: Offer,
+) -> RejectMeaning {
     match cm_reason {
-        CM_REJ_INVALID_SERVICE_ID => Meaning::NoListener,
-        CM_REJ_STALE_CONN => Meaning::Retry(Lesson {
+        CM_REJ_INVALID_SERVICE_ID => RejectMeaning::NoListener,
+        CM_REJ_STALE_CONN => RejectMeaning::Retry(PeerHint {
             version: Version::V2,
             stamp: Stamp::UNKNOWN,
         }),
         CM_REJ_CONSUMER_DEFINED => match Reject::parse(private) {
             Ok(reject) => consumer(&reject, version, offer),
-            Err(_) => Meaning::Final,
+            Err(_) => RejectMeaning::Final,
         },
-        _ => Meaning::Final,
+        _ => RejectMeaning::Final,
     }
 }
 
-fn consumer(reject: &Reject, version: Version, offer: Offer) -> Meaning {
+fn consumer(reject: &Reject, version: Version, offer: Offer) -> RejectMeaning {
     let Some(theirs) = Version::from_wire(reject.version) else {
-        return Meaning::Final;
+        return RejectMeaning::Final;
     };
-    let lesson = Lesson {
+    let hint = PeerHint {
         version: theirs,
         stamp: reject.stamp,
     };
     // The limits in a reject are hints: a zero or a higher one is no hint.
     let lower =
-        |hint: fn(&ConnParams) -> u16, asked: u16, lowered: fn(Offer, u16) -> Offer| match reject
+        |of: fn(&ConnParams) -> u16, asked: u16, lowered: fn(Offer, u16) -> Offer| match reject
             .params
             .as_ref()
-            .map(hint)
+            .map(of)
         {
-            Some(hint) if hint > 0 && hint < asked => Meaning::Lower(lesson, lowered(offer, hint)),
-            Some(_) | None => Meaning::Final,
+            Some(limit) if limit > 0 && limit < asked => {
+                RejectMeaning::Lower(hint, lowered(offer, limit))
+            }
+            Some(_) | None => RejectMeaning::Final,
         };
     match reject.why {
-        RejectReason::ConnRace => Meaning::Race(lesson),
-        RejectReason::ConnStale | RejectReason::ConnUncompat => Meaning::Retry(lesson),
+        RejectReason::ConnRace => RejectMeaning::Race(hint),
+        RejectReason::ConnStale | RejectReason::ConnUncompat => RejectMeaning::Retry(hint),
         // How a version 1 peer answers a version 2 request (section 14.6).
         RejectReason::Fatal if theirs == Version::V1 && version == Version::V2 => {
-            Meaning::Retry(lesson)
+            RejectMeaning::Retry(hint)
         }
         RejectReason::MsgQueueSize => lower(
             |params| params.queue_depth,
@@ -119,6 +126,6 @@ fn consumer(reject: &Reject, version: Version, offer: Offer) -> Meaning {
         | RejectReason::NoResources
         | RejectReason::InvalidSrvId
         | RejectReason::Early
-        | RejectReason::Unknown(_) => Meaning::Final,
+        | RejectReason::Unknown(_) => RejectMeaning::Final,
     }
 }

@@ -550,7 +550,7 @@ fn states_and_inputs() -> Table {
 fn no_state_and_no_input_is_missing() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../rust/proto/conn/");
     let read = |name: &str| std::fs::read_to_string(format!("{root}{name}.rs")).unwrap();
-    for variant in rows_of(&read("state"), "enum State") {
+    for variant in rows_of(&read("state"), "enum ConnState") {
         let known = STATES.iter().any(|(_, name)| name.starts_with(&variant));
         assert!(known, "no column for {variant}");
     }
@@ -906,7 +906,7 @@ fn phases_and_events() -> Table {
 #[test]
 fn no_phase_is_missing() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../rust/proto/conn/ops.rs");
-    let phases = rows_of(&std::fs::read_to_string(path).unwrap(), "enum Phase");
+    let phases = rows_of(&std::fs::read_to_string(path).unwrap(), "enum OpPhase");
     assert!(phases.len() >= 13);
     for phase in phases.iter().filter(|phase| *phase != "Free") {
         let known = PHASES.iter().any(|(_, of, _)| of == phase);

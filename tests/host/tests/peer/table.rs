@@ -527,10 +527,10 @@ fn the_page_has_every_attempt_with_every_event() {
         .iter()
         .map(|(state, _)| format!("{state:?}"))
         .collect();
-    let mut states = rows_of(&source("attempt"), "enum State");
+    let mut states = rows_of(&source("attempt"), "enum AttemptState");
     // The driver works on it: in one of the phases.
     states.retain(|state| state != "Active");
-    states.extend(rows_of(&source("attempt"), "enum Phase"));
+    states.extend(rows_of(&source("attempt"), "enum AttemptPhase"));
     assert!(states.len() >= 9);
     for state in states {
         assert!(rows.contains(&state), "no row for {state}");
@@ -764,7 +764,7 @@ fn the_page_has_every_connection_of_a_peer_with_every_input() {
         table.row(name, cells);
     }
     check_page("peer", &table);
-    for variant in rows_of(&source("conns"), "enum State") {
+    for variant in rows_of(&source("conns"), "enum PeerConnState") {
         let known = CONNS.iter().any(|(name, _)| *name == variant);
         assert!(known, "no column for {variant}");
     }
