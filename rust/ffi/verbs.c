@@ -76,6 +76,7 @@ static void kor_device_event(struct ib_event_handler *handler,
 	switch (event->event) {
 	case IB_EVENT_PORT_ACTIVE:
 	case IB_EVENT_PORT_ERR:
+	case IB_EVENT_GID_CHANGE:
 		port = event->element.port_num;
 		fallthrough;
 	case IB_EVENT_DEVICE_FATAL:

@@ -144,6 +144,7 @@ pub(crate) mod ib_event {
     use super::bindings;
 
     pub(crate) const COMM_EST: u32 = bindings::ib_event_type_IB_EVENT_COMM_EST;
+    pub(crate) const GID_CHANGE: u32 = bindings::ib_event_type_IB_EVENT_GID_CHANGE;
     pub(crate) const DEVICE_FATAL: u32 = bindings::ib_event_type_IB_EVENT_DEVICE_FATAL;
     pub(crate) const PORT_ACTIVE: u32 = bindings::ib_event_type_IB_EVENT_PORT_ACTIVE;
     pub(crate) const PORT_ERR: u32 = bindings::ib_event_type_IB_EVENT_PORT_ERR;

@@ -175,6 +175,16 @@ impl Removal {
             .for_each(|network: Arc<Network>| network.device_gone());
     }
 
+    /// Follows addresses that are on another device, of which the CM has told too early.
+    pub(crate) fn follow_addresses(&self) {
+        for network in self.networks.iter() {
+            let dev = &network.ni.dev;
+            if dev.has_moved(&self.devices) {
+                self.follow_address(dev.tag());
+            }
+        }
+    }
+
     /// Attaches addresses without a device to the one that has them now, if there is one, and tries
     /// again what a device has refused.
     pub(crate) fn attach_all(&self) {

@@ -270,6 +270,7 @@ struct PortShared {
     handler: Opaque<verbs::RawEventHandler>,
     port: u32,
     changed: AtomicFlag,
+    gids_changed: AtomicFlag,
     up: Atomic<bool>,
     fatal: Atomic<bool>,
     event: Arc<Event>,
@@ -295,6 +296,7 @@ impl PortWatch {
                 handler: Opaque::zeroed(),
                 port,
                 changed: AtomicFlag::new(false),
+                gids_changed: AtomicFlag::new(false),
                 up: Atomic::new(false),
                 fatal: Atomic::new(false),
                 event,
@@ -331,6 +333,12 @@ impl PortWatch {
             PortState::Down
         })
     }
+
+    /// Whether the port's GID table has changed since the last call. Any context. Nothing is
+    /// signalled for such a change.
+    pub(crate) fn take_gid_change(&self) -> bool {
+        self.shared.gids_changed.xchg(false, Full)
+    }
 }
 
 impl Drop for PortWatch {
@@ -341,7 +349,7 @@ impl Drop for PortWatch {
     }
 }
 
-/// Called by the core, in process context, for port and fatal events of the device.
+/// Called by the core, in process context, for port, GID and fatal events of the device.
 ///
 /// # Safety
 ///
@@ -354,6 +362,10 @@ unsafe extern "C" fn port_event(ctx: *mut c_void, event: u32, port: u32) {
         _ if port != shared.port => return,
         verbs::ib_event::PORT_ACTIVE => shared.up.store(true, Relaxed),
         verbs::ib_event::PORT_ERR => shared.up.store(false, Relaxed),
+        verbs::ib_event::GID_CHANGE => {
+            shared.gids_changed.xchg(true, Full);
+            return;
+        }
         _ => return,
     }
     shared.changed.xchg(true, Full);

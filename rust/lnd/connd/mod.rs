@@ -191,6 +191,7 @@ impl<'a> Worker<'a> {
                 }
             }
         }
+        self.shared.removal.follow_addresses();
         self.shared.removal.attach_all();
     }
 }

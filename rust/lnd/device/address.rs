@@ -69,6 +69,8 @@ pub(crate) struct Dev {
     listener: Mutex<Option<Listener>>,
     #[pin]
     hca: SpinLock<Option<Arc<Hca>>>,
+    /// The GIDs of the device have changed, so the address may be on another one.
+    gids_changed: Atomic<bool>,
     /// It is logged why the device cannot be used. Until it can.
     logged: Atomic<bool>,
     _live: Counted,
@@ -97,6 +99,7 @@ impl Dev {
                 tag: devices.next_tag(),
                 listener <- new_mutex!(None, "ko2iblnd::Dev::listener"),
                 hca <- new_spinlock!(None, "ko2iblnd::Dev::hca"),
+                gids_changed: Atomic::new(false),
                 logged: Atomic::new(false),
                 _live: Live::Devs.hold(),
             }? Error),
@@ -155,9 +158,32 @@ impl Dev {
         Ok(stays)
     }
 
-    /// An id that is bound to the address.
+    /// Whether the address is on another device since the GIDs of the present one have changed.
+    /// Sleeps.
+    ///
+    /// The CM tells of a move when it has a new hardware address, and the core moves the GIDs by a
+    /// work item: an id that is bound before it has run finds the old device. As long as the
+    /// address is on no device, which is a state in between, the next call looks again.
+    pub(crate) fn has_moved(&self, devices: &Devices) -> bool {
+        let changed = self.hca().is_ok_and(|hca| hca.gids_changed());
+        if !changed && !self.gids_changed.load(Relaxed) {
+            return false;
+        }
+        // Any port: the listener is on that of the service.
+        let id = self.bind_port(devices, 0);
+        let device = id.and_then(|id| Ok(id.device()?.map(|device| device.id())));
+        let device = device.ok().flatten();
+        self.gids_changed.store(device.is_none(), Relaxed);
+        device.is_some_and(|device| !self.is_on(device))
+    }
+
+    /// An id that is bound to the address and the port of the service.
     fn bind(&self, devices: &Devices) -> Result<CmId> {
         let service = u16::try_from(Params::read().service).map_err(|_| EINVAL)?;
+        self.bind_port(devices, service)
+    }
+
+    fn bind_port(&self, devices: &Devices, service: u16) -> Result<CmId> {
         let mut id = CmId::new(&devices.cm, &self.net, self.tag)?;
         id.set_reuseaddr(true)?;
         id.bind(&SockAddr::v4(self.addr.to_be_bytes(), service))?;

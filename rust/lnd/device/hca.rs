@@ -128,6 +128,11 @@ impl Hca {
         self.mrs.get(cpt.0 as usize).or_else(|| self.mrs.first())
     }
 
+    /// Whether the GIDs of the port have changed since the last call.
+    pub(super) fn gids_changed(&self) -> bool {
+        self.watch.take_gid_change()
+    }
+
     /// Whether the state of the port has changed since the last call.
     pub(super) fn port_changed(&self) -> bool {
         match self.watch.take() {

@@ -32,7 +32,8 @@ run si net add o2ib0 if=bond1
 wait_for 5 listens_on rxe0
 moves vec0 vec1 rxe1
 moves vec1 vec0 rxe0
-expect 'addresses moved' "$(lnd_counter address_moved)" 2
+# The CM may tell of a move before the device's GIDs have moved: then it is found a second later.
+[ "$(lnd_counter address_moved)" -ge 2 ] || fail "address_moved is $(lnd_counter address_moved), not 2"
 run si_clean
 run si net del o2ib0
 unload_lnd
