@@ -49,8 +49,8 @@ use kernel::{
     }, //
 };
 
-/// How often to look for what still holds a device that is being removed, in nanoseconds.
-const LOOK_AGAIN_NS: u64 = 100_000_000;
+/// How often what still holds a device that is being removed is closed again, in nanoseconds.
+const CLOSE_AGAIN_NS: u64 = 100_000_000;
 
 /// Follows devices and addresses as they come, move and go.
 pub(crate) struct Removal {
@@ -127,7 +127,7 @@ impl Removal {
         loop {
             self.device_gone(dev);
             self.close_conns(|conn| conn.device == id);
-            if released.wait_timeout(LOOK_AGAIN_NS) {
+            if released.wait_timeout(CLOSE_AGAIN_NS) {
                 return;
             }
         }

@@ -52,7 +52,7 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Something that happened.
+    /// Events, counted since module load.
     pub(crate) enum Event in EVENTS {
         /// IMMEDIATE handed to a connection.
         TxImmediate = "tx_immediate",
@@ -76,7 +76,7 @@ counters! {
         RxBadMessage = "rx_bad_message",
         /// Receive completions with an error other than a flush.
         RxError = "rx_error",
-        /// Completions whose identifier has no meaning.
+        /// Completions whose work request id is not one of ours.
         WcUnknown = "wc_unknown",
         /// Polling or arming a completion queue failed.
         CqError = "cq_error",
@@ -155,15 +155,15 @@ impl Event {
 }
 
 counters! {
-    /// Something that must be undone.
+    /// Objects that exist now.
     pub(crate) enum Live in LIVE {
         /// NIs between startup and shutdown.
         Nis = "nis",
         /// Interface addresses that we listen on.
         Devs = "devs",
-        /// Peer objects.
+        /// Peers, from creation until the last reference goes.
         Peers = "peers",
-        /// Connection objects.
+        /// Connections, from creation until the last reference goes.
         Conns = "conns",
         /// Connections that were accepted and are not established.
         Pending = "pending",
@@ -257,7 +257,7 @@ pub(crate) fn show(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// Says at unload what should not be there any more.
+/// Logs at module unload what should not be there any more.
 pub(crate) struct LeakCheck;
 
 impl Drop for LeakCheck {

@@ -73,20 +73,20 @@ use kernel::{
 
 /// Memory that a device knows, or may know.
 enum Data {
-    /// None.
+    /// No memory of LNet is mapped.
     Nothing,
-    /// Mapped to be read by the device.
+    /// Mapped for the device to read: the source of RDMA WRITEs.
     Source(DmaSg<crate::rdma::ToDevice>),
-    /// Registered; the registration has not been posted.
+    /// Mapped into an MR whose REG_MR has not been posted: the device does not know the key.
     Sink(Mr<Mapped>),
-    /// Registered; the peer may write it.
+    /// Mapped into an MR whose REG_MR has been posted: the peer may write it.
     Exposed(Mr<Posted>),
 }
 
 /// A transmit descriptor.
 ///
 /// It has one owner at a time: the engine of a connection or of a peer, or a function that has it
-/// in its hands. What must be undone is undone by [`TxPool::put`].
+/// in its hands. [`TxPool::put`] unmaps what it has mapped.
 pub(crate) struct Tx {
     /// The message that is sent or received; finalized when the descriptor ends.
     pub(crate) msg: Option<Message>,
@@ -95,7 +95,7 @@ pub(crate) struct Tx {
     /// What a connection is to do with it, for messages that LNet sends.
     pub(crate) what: Option<Submit>,
     data: Data,
-    /// There unless it is in use as part of `data`.
+    /// The scatter-gather table, `None` while `data` uses it.
     table: Option<SgTable>,
     /// The source as the device sees it.
     frags: KVVec<SrcFrag>,
@@ -134,7 +134,7 @@ impl Tx {
     ///
     /// # Errors
     ///
-    /// `EFAULT` when there are fewer bytes than LNet said.
+    /// `EFAULT` when the pages have fewer bytes than the message's length.
     pub(crate) fn copy_in(&mut self, payload: Kiov<'_>) -> Result {
         if payload.is_empty() {
             return Ok(());
@@ -156,7 +156,7 @@ impl Tx {
     pub(crate) fn map_source(&mut self, memory: Kiov<'_>) -> Result {
         let table = self.table.take().ok_or(EBUSY)?;
         // SAFETY: The memory belongs to the message that this descriptor is for, which is
-        // finalized, or goes back to LNet, after `undo` has unmapped it.
+        // finalized, or goes back to LNet, after `unmap` has unmapped it.
         let mapped = unsafe { table.map(self.hca.device(), memory.slices()) };
         let sg = match mapped {
             Ok(sg) => sg,
@@ -308,7 +308,7 @@ impl Tx {
     /// # Errors
     ///
     /// The device cannot deregister the MR: its memory stays with the descriptor.
-    fn undo(&mut self, ended: Ended) -> Result {
+    fn unmap(&mut self, ended: Ended) -> Result {
         let table = match core::mem::replace(&mut self.data, Data::Nothing) {
             Data::Nothing => return Ok(()),
             Data::Source(sg) => sg.unmap(),
@@ -450,8 +450,8 @@ impl TxPool {
         }
     }
 
-    /// Undoes what a descriptor holds, and returns it to the pool it came from. Its messages must
-    /// have been taken out. May sleep.
+    /// Unmaps what a descriptor has mapped, and returns it to the pool it came from. Its messages
+    /// must have been taken out. May sleep.
     ///
     /// # Errors
     ///
@@ -459,7 +459,7 @@ impl TxPool {
     /// this is tried again with success.
     pub(crate) fn put(tx: KBox<Tx>, ended: Ended) -> core::result::Result<(), (Error, KBox<Tx>)> {
         let mut tx = tx;
-        if let Err(e) = tx.undo(ended) {
+        if let Err(e) = tx.unmap(ended) {
             return Err((e, tx));
         }
         tx.what = None;

@@ -65,15 +65,17 @@ impl QpSlot {
 pub(crate) struct ConnInner {
     pub(crate) engine: Engine<KernelStorage, KBox<Tx>>,
     pub(crate) qp: QpSlot,
-    /// Buffers for messages to be sent.
+    /// Buffers for messages to be sent, by `SlotId`, of [`SLOT_SIZE`] bytes. Dropped after the QP.
     pub(super) slots: KVVec<DmaBuf<ToDevice>>,
-    /// Buffers for receives; gone with the QP.
+    /// Receive buffers, by `RxId`; `None` once the QP is gone.
     pub(super) rx: Option<Arc<RxBufs>>,
-    /// Afterwards: what LNet still holds of them.
+    /// Copies of the messages that LNet still held when the receive buffers went.
     pub(super) saved: Saved,
+    /// Work requests that are being collected for one posting; empty while unlocked.
     pub(super) sends: SendChain,
+    /// As `sends`, of the receive queue.
     pub(super) recvs: RecvChain,
-    /// Until everything on it is gone.
+    /// Keeps the device until buffers and QP are gone.
     pub(super) hca: Option<Arc<Hca>>,
 }
 

@@ -105,7 +105,8 @@ pub(crate) type Conns = Table<Conn>;
 /// The queue of a scheduler thread: the numbers of connections that it is to look at.
 pub(crate) type Queue = CqQueue<Key>;
 
-/// A connection.
+/// A connection. Exists from before its first CM message until nobody refers to it, which is at
+/// the earliest when its queue pair has been destroyed.
 #[pin_data]
 pub(crate) struct Conn {
     /// Name for the peer's engine.
@@ -114,27 +115,32 @@ pub(crate) struct Conn {
     pub(crate) key: Key,
     /// Tag of its CM id.
     pub(crate) tag: u64,
+    /// Which side asked for it.
     pub(crate) role: Role,
     #[pin]
     inner: SpinLock<ConnInner>,
-    /// For LNet to hold on to receive buffers.
+    /// One per receive buffer: its address is what LNet holds while a message in the buffer is
+    /// LNet's.
     tags: KVVec<RxTag>,
+    /// What the completion handlers and [`Conn::kick`] put on the queue of the scheduler thread.
     notify: Arc<CqNotify<Key>>,
     /// Where connd finds it when it has a request.
     work: Arc<WorkQueue<Self>>,
-    /// What connd is asked for.
+    /// What connd is asked for, by [`Request`]; set by any thread, cleared by connd.
     requests: [AtomicFlag; Request::ALL.len()],
-    /// The peer's engine has been told of it.
+    /// The peer's engine has been told of it. Set once, by connd.
     known: Atomic<bool>,
-    /// Bytes of the path MTU; 0 when unknown.
+    /// Path MTU in bytes, 0 when unknown. For the ioctl that shows it.
     pub(crate) mtu: Atomic<u32>,
     #[pin]
     links: ListLinks<0>,
     #[pin]
     tracker: AtomicTracker<0>,
+    /// The device that it was made on. Not a reference: the device may be gone.
     pub(crate) device: DeviceId,
     /// The PD of its QP. What a descriptor has mapped for another is not posted here.
     pub(crate) pd: PdId,
+    /// The peer, which has the NI.
     pub(crate) peer: Arc<Peer>,
     _live: Counted,
     /// Dropped last: the NI waits for it.
@@ -197,12 +203,13 @@ impl Conn {
         f(&mut self.inner.lock())
     }
 
-    /// Has the scheduler thread look at the connection. Any context.
+    /// Wakes the scheduler thread of the connection, which polls and runs actions. Callable from
+    /// any context.
     pub(crate) fn kick(&self) {
         CqNotify::kick(self.notify.as_arc_borrow());
     }
 
-    /// What the asynchronous handlers noted.
+    /// Takes what the asynchronous event handlers noted.
     pub(crate) fn take_events(&self) -> AsyncEvents {
         let events = self.notify.take_events();
         AsyncEvents {
@@ -213,7 +220,7 @@ impl Conn {
         }
     }
 
-    /// Has connd serve a request.
+    /// Requests work that sleeps from connd. Callable from any context that holds no spinlock.
     pub(crate) fn request(self: &Arc<Self>, request: Request) {
         if let Some(flag) = self.requests.get(request as usize) {
             flag.xchg(true, Full);

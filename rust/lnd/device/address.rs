@@ -54,15 +54,17 @@ use kernel::{
 /// An interface address, shared and counted by the NIs that have it.
 #[pin_data]
 pub(crate) struct Dev {
+    /// Network namespace, kept by the NIs.
     net: Net,
+    /// IPv4 address, host order.
     addr: u32,
     /// The address label, such as `ib0:1`.
     name: CString,
-    /// Index of the interface.
+    /// Index of the interface when the NI was started (`ifindex`).
     index: u32,
-    /// MRs that each pool keeps.
+    /// MRs that the pool of each CPT keeps.
     mrs_per_cpt: u32,
-    /// What connection requests to this address carry.
+    /// Tag of the listener, with which connection requests to this address are reported.
     tag: u64,
     /// Dropped first: stops listening.
     #[pin]
@@ -244,7 +246,7 @@ impl Dev {
         self.hca().is_ok_and(|hca| hca.port_changed())
     }
 
-    /// What can be said about the address now. Sleeps (takes RTNL).
+    /// Whether the address can be used now, and if not, why. Sleeps (takes RTNL).
     pub(crate) fn usability(&self) -> Usability {
         let hca = self.hca().ok();
         let hca = hca.filter(|hca| !hca.failed.load(Relaxed));
@@ -289,7 +291,7 @@ impl Dev {
         &self.name
     }
 
-    /// What connection requests to this address carry.
+    /// Tag of the listener, with which connection requests to this address are reported.
     pub(crate) fn tag(&self) -> u64 {
         self.tag
     }

@@ -34,7 +34,7 @@ use kernel::{
     }, //
 };
 
-/// Says when the device of an [`Hca`] has been let go.
+/// Signals when the last reference to an [`Hca`] has gone.
 pub(super) struct Release(pub(super) Arc<kx::Event>);
 
 impl Drop for Release {
@@ -49,8 +49,11 @@ pub(crate) struct Hca {
     /// One per CPT.
     mrs: KVec<Arc<MrPool>>,
     pd: Arc<Pd>,
+    /// Limits of the device.
     caps: proto::DeviceCaps,
+    /// Number of the port, from 1.
     pub(super) port: u32,
+    /// Events of the port since they were last taken.
     watch: PortWatch,
     /// The device has reported a fatal error.
     pub(super) failed: Atomic<bool>,

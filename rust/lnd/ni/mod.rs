@@ -69,6 +69,7 @@ struct Stuck {
 /// Counts what an NI waits for when it is shut down.
 struct Holds {
     count: Atomic<i32>,
+    /// Signalled by each that goes.
     gone: Arc<kx::Event>,
 }
 
@@ -84,6 +85,7 @@ impl Drop for Hold {
 
 /// An NI: what its peers and connections have in common. `C` is a connection.
 pub(crate) struct Ni<C> {
+    /// The interface address that it has.
     pub(crate) dev: Arc<Dev>,
     /// Its NID and incarnation, and the queue depth that it offers.
     info: NiInfo,
@@ -93,7 +95,9 @@ pub(crate) struct Ni<C> {
     pools: KVec<Arc<TxPool>>,
     /// Until their MRs are deregistered. LNet waits for their messages, and so does the device.
     stuck: Pin<KBox<Mutex<KVVec<Stuck>>>>,
+    /// Peers and connections that are left; [`Ni::wait_for_holds`] waits for 0.
     holds: Arc<Holds>,
+    /// Set once, when the shutdown begins: connection requests are refused.
     shutting_down: Atomic<bool>,
     _live: Counted,
     /// Last, because LNet may free the NI when it is dropped.
@@ -154,7 +158,7 @@ impl<C> Ni<C> {
         &self.handle
     }
 
-    /// Takes part in what the shutdown waits for.
+    /// Keeps the shutdown waiting until the result is dropped.
     pub(crate) fn hold(&self) -> Hold {
         self.holds.count.fetch_add(1, Full);
         Hold(self.holds.clone())
@@ -195,7 +199,7 @@ impl<C> Ni<C> {
             .now(&params::live(self.handle.conns_per_peer()))
     }
 
-    /// The CPT that serves the peer `nid`.
+    /// The CPT whose descriptors, MRs and scheduler threads serve the peer `nid`.
     pub(crate) fn cpt_of(&self, nid: Nid) -> Cpt {
         self.handle.cpt_of(nid.0)
     }
@@ -227,7 +231,7 @@ impl<C> Ni<C> {
         pool.ok_or(ENOMEM)
     }
 
-    /// Undoes what a descriptor holds but its messages, and returns it to its pool.
+    /// Unmaps what a descriptor has mapped, and returns it to its pool.
     ///
     /// The memory may not be known to a device any more.
     pub(crate) fn release(&self, tx: KBox<Tx>) {
@@ -237,7 +241,8 @@ impl<C> Ni<C> {
         }
     }
 
-    /// Ends the messages of `tx` as `done` says; `ended` decides what may be done with its memory.
+    /// Finalizes the messages of `tx` with the status, health and reply length in `done`. `ended`
+    /// decides whether its MR may be used again.
     /// Calls LNet, so no lock may be held.
     pub(crate) fn finish(&self, tx: KBox<Tx>, done: Done, ended: Ended) {
         let mut tx = tx;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Between LNet's tunables, the module parameters and the pure rules of
-//! [`tunables`], with the lines that the log gets about them.
+//! [`tunables`], and what is logged about them.
 
 use crate::{
     driver::tunables::{
@@ -68,7 +68,7 @@ pub(crate) fn timeout_now() -> u32 {
     tunables::timeout(Params::read().timeout, lnet::lnet_timeout())
 }
 
-/// Captures the defaults of every NI, and says in the log what did not fit. At module load.
+/// Captures the defaults of every NI, and logs what did not fit. At module load.
 pub(crate) fn capture() -> O2ib {
     let (defaults, notes) = O2ib::captured(&module_params());
     for note in notes.iter() {
@@ -77,11 +77,11 @@ pub(crate) fn capture() -> O2ib {
     defaults
 }
 
-/// Resolves the tunables of an NI that is being started, and says in the log what did not fit.
+/// Resolves the tunables of an NI that is being started, and logs what did not fit.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a value with which no NI can start; the log says which.
+/// `EINVAL` for a value with which no NI can start; which one is logged.
 pub(crate) fn resolve(ni: &Ni, captured: &O2ib) -> Result<Resolved> {
     let p = module_params();
     let t = ni.tunables();
@@ -120,7 +120,7 @@ pub(crate) fn to_lnet(resolved: &Resolved) -> Tunables {
 ///
 /// # Errors
 ///
-/// `EINVAL` for module parameters with which no NI can start; the log says which.
+/// `EINVAL` for module parameters with which no NI can start; which one is logged.
 pub(crate) fn tun_defaults(captured: &O2ib, t: &mut Tunables) -> Result {
     let (common, o2ib) = tunables::tun_defaults(
         &module_params(),
@@ -137,7 +137,7 @@ pub(crate) fn tun_defaults(captured: &O2ib, t: &mut Tunables) -> Result {
     Ok(())
 }
 
-/// The netlink get operation: the values as they are, and the timeout of now. Does not sleep.
+/// The netlink get operation: the values in force, with the current timeout. Does not sleep.
 pub(crate) fn nl_get(t: &mut O2ibTunables) {
     t.timeout = timeout_now();
 }

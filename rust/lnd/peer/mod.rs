@@ -53,13 +53,15 @@ use kernel::{
 /// One (NI, NID) pair. `C` is a connection.
 #[pin_data]
 pub(crate) struct Peer<C> {
+    /// Its NID.
     pub(crate) nid: Nid,
+    /// The NI that reaches it.
     pub(crate) ni: Arc<Ni<C>>,
     /// Where it is found until it is retired or deleted.
     network: Arc<Network<C>>,
     #[pin]
     pub(crate) inner: SpinLock<PeerInner<C>>,
-    /// Connections of it that were accepted and are not established. Only connd counts.
+    /// How many of its connections were accepted and are not established. Written by connd alone.
     pub(super) pending: Atomic<u32>,
     #[pin]
     links: ListLinks<0>,
@@ -144,7 +146,7 @@ impl<C> Peer<C> {
         &self.network
     }
 
-    /// Has connd look at what the engine wants done.
+    /// Has connd run the engine's actions. Callable from any context that holds no spinlock.
     pub(crate) fn kick(self: &Arc<Self>) {
         self.network.work.push(self.clone());
     }

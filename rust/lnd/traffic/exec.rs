@@ -45,7 +45,7 @@ use kernel::{
     sync::Arc, //
 };
 
-/// Batches that a connection may poll before the thread looks at others.
+/// Batches of completions that a connection may poll before others have their turn.
 const BUDGET: usize = 16;
 
 /// Actions that are taken with one hold of the lock.

@@ -117,7 +117,7 @@ impl Schedulers {
         thread.map(|thread| thread.queue.clone())
     }
 
-    /// Stops all threads. They look at what is on their queues once more before they end.
+    /// Stops all threads. They serve what is left on their queues before they end.
     pub(crate) fn stop(&self) {
         let threads = core::mem::take(&mut self.threads.lock().threads);
         drop(threads);
