@@ -6,7 +6,6 @@
 //! [`Key`] in a [`Table`]. A key of an object that is gone finds nothing: the number of the slot is
 //! used again, the generation in the key is not.
 
-use core::mem::ManuallyDrop;
 use kernel::{
     alloc::KVVec,
     new_spinlock,
@@ -135,24 +134,13 @@ impl<T> Table<T> {
         Ok(())
     }
 
-    /// Puts the object into the slot that was set aside for it.
-    pub(crate) fn fill(&self, key: Key, object: Arc<T>) {
-        let mut guard = self.slots.lock();
-        let old = match guard.slot(key) {
-            Some(slot) => slot.object.replace(object),
-            None => Some(object),
-        };
-        drop(guard);
-        drop(old);
-    }
-
     /// The object with number `key`, if it is there.
     pub(crate) fn get(&self, key: Key) -> Option<Arc<T>> {
         self.slots.lock().slot(key)?.object.clone()
     }
 
     /// Gives the number back. Returns the object that was in the slot.
-    pub(crate) fn remove(&self, key: Key) -> Option<Arc<T>> {
+    fn remove(&self, key: Key) -> Option<Arc<T>> {
         let mut guard = self.slots.lock();
         let slot = guard.slot(key)?;
         slot.used = false;
@@ -202,9 +190,28 @@ impl<T> Reserved<'_, T> {
         self.key
     }
 
-    /// The object is there to stay, until [`Table::remove`].
-    pub(crate) fn keep(self) {
-        let _ = ManuallyDrop::new(self);
+    /// Puts an object there, which is found from here on.
+    pub(crate) fn fill(&self, object: Arc<T>) {
+        drop(self.swap(Some(object)));
+    }
+
+    /// Takes the object out, which is found no more; the number stays set aside.
+    pub(crate) fn take(&self) -> Option<Arc<T>> {
+        self.swap(None)
+    }
+
+    /// The object that was put there.
+    pub(crate) fn get(&self) -> Option<Arc<T>> {
+        self.table.get(self.key)
+    }
+
+    fn swap(&self, object: Option<Arc<T>>) -> Option<Arc<T>> {
+        let mut guard = self.table.slots.lock();
+        match guard.slot(self.key) {
+            Some(slot) => core::mem::replace(&mut slot.object, object),
+            // Cannot be: the slot is ours until we are dropped.
+            None => object,
+        }
     }
 }
 

@@ -114,6 +114,11 @@ fn dump_peer(peer: &Peer) {
     pr_info!("{}: {}\n", peer.nid, snapshot);
     for conn in conns.iter().flatten() {
         let snapshot = conn.feed(|engine, _| engine.snapshot());
-        pr_info!("{}: connection {:#x}: {}\n", peer.nid, conn.id.0, snapshot);
+        pr_info!(
+            "{}: connection {:#x}: {}\n",
+            peer.nid,
+            conn.key.raw(),
+            snapshot
+        );
     }
 }

@@ -62,7 +62,12 @@ fn show_conns(lnd: &Arc<Ko2iblnd>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "{} {:#x} {:?} qp {} ({} send wrs) {}",
-            conn.peer.nid, conn.id.0, conn.role, number, wrs, snapshot
+            conn.peer.nid,
+            conn.key.raw(),
+            conn.role,
+            number,
+            wrs,
+            snapshot
         )?;
     }
     Ok(())

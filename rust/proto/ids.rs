@@ -22,7 +22,7 @@ pub struct OpId {
 
 /// A connection of a peer, as the driver numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnId(pub u32);
+pub struct ConnId(pub u64);
 
 /// A connection attempt of a peer, as the peer engine numbers them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

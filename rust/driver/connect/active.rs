@@ -89,7 +89,6 @@ pub(super) fn start<C: Connect>(c: &mut C, peer: &PeerOf<C>, plan: Plan) {
     c.count(Count::Attempt);
     let opened = c.open(Link {
         purpose: Purpose::Active(plan),
-        conn: None,
         pending: None,
         peer: peer.clone(),
     });
@@ -114,7 +113,7 @@ pub(super) fn abort<C: Connect>(
     }
     let tag = c.find_attempt(peer, attempt);
     if let Some(tag) = tag {
-        let conn = c.link(tag).and_then(|link| link.conn.clone());
+        let conn = c.conn(tag);
         if conn.is_some() {
             // Released when it is drained.
             return conn;
@@ -229,7 +228,7 @@ impl<C: Connect> Context<'_, C> {
             cm::Active::Report { conn, attempt: _ } => conn,
         };
         self.log_failure(c, event.borrowed());
-        let conn = c.link(self.tag).and_then(|link| link.conn.clone());
+        let conn = c.conn(self.tag);
         if let (Some(input), Some(conn)) = (input, conn) {
             if c.shell().name_of(&conn).is_some() || input.is_for_unknown() {
                 super::log_moved(c, self.peer, event.borrowed());
@@ -277,18 +276,13 @@ impl<C: Connect> Context<'_, C> {
             version: proposal.version,
             offer: proposal.offer,
         };
-        let reserved = c.reserve();
-        let made = reserved.and_then(|reserved| c.create(self.tag, &wanted, reserved));
-        let (conn, limits) = match made {
-            Ok(made) => made,
+        let limits = match c.create(self.tag, &wanted) {
+            Ok((_, limits)) => limits,
             Err(e) => {
                 let _ = self.tell(c, AttemptEvent::CreateFailed(e));
                 return None;
             }
         };
-        if let Some(link) = c.link(self.tag) {
-            link.conn = Some(conn);
-        }
         if let Some(offer) = proposal.lowered(&limits) {
             let _ = self.tell(c, AttemptEvent::LimitsLowered(offer));
         }
@@ -312,7 +306,7 @@ impl<C: Connect> Context<'_, C> {
 
     /// The peer has accepted.
     fn open(&self, c: &mut C, event: CmEvent<C::Private>) -> Option<Next<C>> {
-        let Some(conn) = c.link(self.tag).and_then(|link| link.conn.clone()) else {
+        let Some(conn) = c.conn(self.tag) else {
             c.count(Count::Unexpected);
             return None;
         };

@@ -95,8 +95,6 @@ pub enum Purpose {
 pub struct Link<C: Ids> {
     /// What the id is for.
     pub purpose: Purpose,
-    /// Its connection, once there is one.
-    pub conn: Option<ConnOf<C>>,
     /// Of [`Purpose::Passive`], until it is established.
     pub pending: Option<C::Pending>,
     /// Its peer. Dropped after the id, because a callback may still run.
@@ -132,8 +130,10 @@ impl Wanted {
 pub trait Ids: Sized {
     /// What is done for peers and connections.
     type Shell: Shell;
-    /// Names an id, and is never used for another one.
+    /// Names an id, and is never used for another one. A connection has the same number as its id.
     type Tag: Copy;
+    /// A number set aside for an id and its connection. Both are found by it until it is dropped.
+    type Reserved;
     /// Private data of an event.
     type Private: AsRef<[u8]>;
     /// The id of a connection request that is not answered.
@@ -141,14 +141,14 @@ pub trait Ids: Sized {
     /// Counts an accepted connection that is not established, until it is dropped.
     type Pending;
 
-    /// Makes an id for an attempt, and keeps `link` with it.
+    /// Makes an id for an attempt, with a number of its own, and keeps `link` with it.
     ///
     /// # Errors
     ///
     /// The device is gone, no memory.
     fn open(&mut self, link: Link<Self>) -> Result<Self::Tag, i32>;
 
-    /// Keeps `link` with the id of a request, which gets a tag.
+    /// Gives the id of a request its number, and keeps `link` with it.
     ///
     /// # Errors
     ///
@@ -156,10 +156,11 @@ pub trait Ids: Sized {
     fn adopt(
         &mut self,
         request: Self::Request,
+        reserved: Self::Reserved,
         link: Link<Self>,
     ) -> Result<Self::Tag, Self::Request>;
 
-    /// Drops the link of an id that was adopted, and takes the id out of the table again.
+    /// Drops the link and the number of an id that was adopted, and gives the request back.
     fn disown(&mut self, tag: Self::Tag) -> Option<Self::Request>;
 
     /// What belongs to an id, until it is destroyed.
@@ -168,8 +169,11 @@ pub trait Ids: Sized {
     /// The id of an attempt, if it has one.
     fn find_attempt(&mut self, peer: &PeerOf<Self>, attempt: AttemptId) -> Option<Self::Tag>;
 
-    /// Drops the link of an id and destroys the id: it reports nothing more. Its queue pair is
-    /// gone, if it had one.
+    /// The connection of an id, once it is made.
+    fn conn(&self, tag: Self::Tag) -> Option<ConnOf<Self>>;
+
+    /// Destroys an id, which reports nothing more, and drops its link and its number. Its queue
+    /// pair is gone, if it had one.
     fn destroy(&mut self, tag: Self::Tag);
 
     /// Starts to resolve the address of the peer, from the address of the NI; with `again`, from
@@ -274,9 +278,6 @@ pub enum Line {
 
 /// Everything else: peers, connections and their queue pairs, NIs, counters, the log.
 pub trait Connect: Ids {
-    /// A number set aside for a connection, until it is dropped.
-    type Reserved;
-
     /// What is done for peers and connections.
     fn shell(&mut self) -> &mut Self::Shell;
 
@@ -338,19 +339,14 @@ pub trait Connect: Ids {
     /// The name that a connection with this number has for its peer.
     fn reserved_name(&self, reserved: &Self::Reserved) -> ConnId;
 
-    /// Makes a connection, its queue pair on the device that the id is bound to, with receives
-    /// posted. It is sized by [`Wanted::limits`], or by less if the device has no room.
+    /// Makes the connection of an id, its queue pair on the device that the id is bound to, with
+    /// receives posted. It is sized by [`Wanted::limits`], or by less if the device has no room.
     ///
     /// # Errors
     ///
     /// ENETDOWN when that device is not the one of the NI, or is gone; those of
     /// [`Wanted::limits`]; no memory; and what the provider returns.
-    fn create(
-        &mut self,
-        tag: Self::Tag,
-        wanted: &Wanted,
-        reserved: Self::Reserved,
-    ) -> Result<(ConnOf<Self>, Limits), i32>;
+    fn create(&mut self, tag: Self::Tag, wanted: &Wanted) -> Result<(ConnOf<Self>, Limits), i32>;
 
     /// Feeds the engine of a connection under its lock, and has posted what it wants posted.
     fn feed(&mut self, conn: &ConnOf<Self>, input: ConnInput<'_>);
@@ -367,7 +363,7 @@ pub trait Connect: Ids {
     /// Has the executor look at a connection.
     fn kick(&mut self, conn: &ConnOf<Self>);
 
-    /// Gives up what a connection has: its number, and everything on the device.
+    /// Gives up everything that a connection has on the device.
     fn release(&mut self, conn: &ConnOf<Self>);
 
     // Admission.

@@ -311,16 +311,12 @@ fn create<C: Connect>(
     };
     let link = Link {
         purpose: Purpose::Passive,
-        conn: None,
         pending: Some(pending),
         peer: peer.clone(),
     };
-    let (request, errno) = match c.adopt(request, link) {
-        Ok(tag) => match c.create(tag, &wanted, reserved) {
+    let (request, errno) = match c.adopt(request, reserved, link) {
+        Ok(tag) => match c.create(tag, &wanted) {
             Ok((conn, limits)) => {
-                if let Some(link) = c.link(tag) {
-                    link.conn = Some(conn.clone());
-                }
                 return Next::List {
                     tag,
                     peer,
@@ -355,7 +351,7 @@ fn answer<C: Connect>(
 
 /// The CM has something to report about an accepted connection.
 pub(super) fn event<C: Connect>(c: &mut C, tag: C::Tag, peer: &PeerOf<C>, event: CmEvent<&[u8]>) {
-    let Some(conn) = c.link(tag).and_then(|link| link.conn.clone()) else {
+    let Some(conn) = c.conn(tag) else {
         return c.count(Count::Unexpected);
     };
     match cm::passive(event) {

@@ -14,7 +14,6 @@ use super::{
     },
     inner::ConnInner,
     Conn,
-    Conns,
     Peer,
     Queue, //
 };
@@ -26,6 +25,7 @@ use crate::{
     kx::{
         self,
         Key,
+        Reserved,
         WorkQueue, //
     },
     lnet::{
@@ -70,12 +70,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) hca: &'a Arc<Hca>,
     /// Its CM id, bound to the device.
     pub(crate) cm: &'a CmId,
-    /// The tag of that.
-    pub(crate) tag: u64,
-    /// Its number, set aside in `conns`.
-    pub(crate) key: Key,
-    /// Where it is found by that number.
-    pub(crate) conns: &'a Conns,
+    /// Its number, which is that of the CM id, too. The connection is found by it from here on.
+    pub(crate) reserved: &'a Reserved<'a, Conn>,
     /// The queue of the scheduler thread that it will belong to.
     pub(crate) queue: &'a Arc<Queue>,
     /// Where it is put when connd is to do something.
@@ -97,7 +93,7 @@ impl Conn {
         let ni = &setup.peer.ni;
         let cpt = ni.cpt_of(setup.peer.nid);
         let node = lnet::cpt_node(cpt);
-        let vector = placement::vector(setup.peer.nid, setup.key.raw());
+        let vector = placement::vector(setup.peer.nid, setup.reserved.key().raw());
         let (qp, limits) = create_queues(setup, vector, limits)?;
         let cq = qp.cq().clone();
         let notify = cq.notify().clone();
@@ -113,9 +109,7 @@ impl Conn {
         let tags = kx::new_buf(limits.rx_slots.into(), |n| RxTag::new(n as u16))?;
         let conn = Arc::pin_init(
             pin_init!(Self {
-                id: Self::name(setup.key),
-                key: setup.key,
-                tag: setup.tag,
+                key: setup.reserved.key(),
                 role: setup.role,
                 inner <- new_spinlock!(inner, "ko2iblnd::Conn"),
                 tags,
@@ -134,8 +128,12 @@ impl Conn {
             }),
             GFP_KERNEL,
         )?;
-        setup.conns.fill(setup.key, conn.clone());
-        cq.arm()?;
+        // First, because a completion handler names it by its number.
+        setup.reserved.fill(conn.clone());
+        if let Err(e) = cq.arm() {
+            drop(setup.reserved.take());
+            return Err(e);
+        }
         conn.drive(|_, _| ());
         Ok(conn)
     }
@@ -161,7 +159,7 @@ fn try_create_queues(setup: &Setup<'_>, vector: u32, limits: &Limits) -> Result<
     let cq = Cq::new(
         setup.hca.device(),
         setup.queue,
-        setup.key,
+        setup.reserved.key(),
         limits.cqe,
         vector,
     )?;

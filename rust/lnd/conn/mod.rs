@@ -109,12 +109,9 @@ pub(crate) type Queue = CqQueue<Key>;
 /// the earliest when its queue pair has been destroyed.
 #[pin_data]
 pub(crate) struct Conn {
-    /// Name for the peer's engine.
-    pub(crate) id: ConnId,
-    /// Number in the driver's table.
+    /// Its number. It is found by that among all connections, its peer's engine names it by that,
+    /// and the events of its CM id have that as their tag.
     pub(crate) key: Key,
-    /// Tag of its CM id.
-    pub(crate) tag: u64,
     /// Which side asked for it.
     pub(crate) role: Role,
     #[pin]
@@ -164,10 +161,9 @@ impl RxOwner for Conn {
 }
 
 impl Conn {
-    /// The name that the connection with number `key` has for its peer.
-    pub(crate) fn name(key: Key) -> ConnId {
-        // The slot is in the lower half, so two that exist differ.
-        ConnId(key.raw() as u32)
+    /// Its number, as the engine of its peer names it.
+    pub(crate) fn name(&self) -> ConnId {
+        ConnId(self.key.raw())
     }
 
     /// Feeds the engine under the lock and posts what it wants posted. What is to be done after

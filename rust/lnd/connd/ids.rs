@@ -23,6 +23,7 @@ use crate::{
         handshake,
         tunables, //
     },
+    kx::Reserved,
     lnd::{
         conn::{
             Conn,
@@ -101,9 +102,11 @@ impl<'a> Worker<'a> {
         // The device of an NI may be gone.
         dev.hca()?;
         let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
-        let tag = self.shared.devices.next_tag();
+        let reserved = self.shared.conns.reserve()?;
+        let tag = reserved.key().raw();
         let id = CmId::new(self.shared.devices.cm(), dev.net(), tag)?;
-        drop(self.links.insert(node.into_node(tag, Entry { id, link })));
+        let entry = Entry { id, link, reserved };
+        drop(self.links.insert(node.into_node(tag, entry)));
         Ok(tag)
     }
 }
@@ -111,6 +114,7 @@ impl<'a> Worker<'a> {
 impl<'a> Ids for Worker<'a> {
     type Shell = Kernel;
     type Tag = u64;
+    type Reserved = Reserved<'a, Conn>;
     type Private = PrivateData;
     type Request = CmId;
     type Pending = Pending;
@@ -119,14 +123,23 @@ impl<'a> Ids for Worker<'a> {
         self.try_open(link).map_err(errno)
     }
 
-    fn adopt(&mut self, request: CmId, link: Link<Self>) -> Result<u64, CmId> {
+    fn adopt(
+        &mut self,
+        request: CmId,
+        reserved: Reserved<'a, Conn>,
+        link: Link<Self>,
+    ) -> Result<u64, CmId> {
         let Ok(node) = RBTreeNodeReservation::new(GFP_KERNEL) else {
             return Err(request);
         };
-        let tag = self.shared.devices.next_tag();
+        let tag = reserved.key().raw();
         request.set_tag(tag);
-        let id = request;
-        drop(self.links.insert(node.into_node(tag, Entry { id, link })));
+        let entry = Entry {
+            id: request,
+            link,
+            reserved,
+        };
+        drop(self.links.insert(node.into_node(tag, entry)));
         Ok(tag)
     }
 
@@ -146,6 +159,10 @@ impl<'a> Ids for Worker<'a> {
         let mut links = self.links.iter();
         let found = links.find(|(_, entry)| is(&entry.link));
         found.map(|(&tag, _)| tag)
+    }
+
+    fn conn(&self, tag: u64) -> Option<Arc<Conn>> {
+        self.links.get(&tag)?.reserved.get()
     }
 
     fn destroy(&mut self, tag: u64) {
@@ -193,21 +210,21 @@ impl<'a> Ids for Worker<'a> {
     }
 
     fn notify_established(&mut self, conn: &Arc<Conn>) {
-        if let Ok(entry) = self.entry(conn.tag) {
+        if let Ok(entry) = self.entry(conn.key.raw()) {
             // It fails when the CM knows already.
             let _ = entry.id.notify_comm_est();
         }
     }
 
     fn disconnect(&mut self, conn: &Arc<Conn>) {
-        if let Ok(entry) = self.entry(conn.tag) {
+        if let Ok(entry) = self.entry(conn.key.raw()) {
             // It fails when there is no connection any more, or not yet.
             let _ = entry.id.disconnect();
         }
     }
 
     fn tag_of(&self, conn: &Arc<Conn>) -> u64 {
-        conn.tag
+        conn.key.raw()
     }
 }
 

@@ -5,8 +5,12 @@
 use super::Worker;
 use crate::{
     driver::connect::effects::Link,
+    kx::Reserved,
     lnd::{
-        conn::Peer,
+        conn::{
+            Conn,
+            Peer, //
+        },
         stats::{
             Counted,
             Live, //
@@ -24,6 +28,8 @@ pub(super) struct Entry<'a> {
     /// Dropped before the link, because a callback may still run.
     pub(super) id: CmId,
     pub(super) link: Link<Worker<'a>>,
+    /// Its number. The connection that was made for the id is found by it, too, until both go.
+    pub(super) reserved: Reserved<'a, Conn>,
 }
 
 /// Counts a connection that was accepted and is not established.

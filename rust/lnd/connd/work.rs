@@ -86,12 +86,7 @@ use kernel::{
 };
 
 impl<'a> Worker<'a> {
-    fn make_conn(
-        &mut self,
-        tag: u64,
-        wanted: &Wanted,
-        reserved: Reserved<'a, Conn>,
-    ) -> Result<Arc<Conn>, i32> {
+    fn make_conn(&mut self, tag: u64, wanted: &Wanted) -> Result<Arc<Conn>, i32> {
         let mtu = u32::try_from(Params::read().ib_mtu).unwrap_or(0);
         if wanted.role == Role::Active && mtu != 0 {
             // Without a path there is nothing to override.
@@ -113,24 +108,18 @@ impl<'a> Worker<'a> {
             peer,
             hca: &hca,
             cm: id,
-            tag,
-            key: reserved.key(),
-            conns: &self.shared.conns,
+            reserved: &entry.reserved,
             queue: &queue,
             work: &self.shared.connd.conns,
             role: wanted.role,
             ident: wanted.ident,
             tunables: &tunables,
         };
-        let conn = Conn::create(&setup, limits).map_err(errno)?;
-        reserved.keep();
-        Ok(conn)
+        Conn::create(&setup, limits).map_err(errno)
     }
 }
 
 impl<'a> Connect for Worker<'a> {
-    type Reserved = Reserved<'a, Conn>;
-
     fn shell(&mut self) -> &mut Kernel {
         &mut self.kernel
     }
@@ -161,12 +150,12 @@ impl<'a> Connect for Worker<'a> {
         f: impl FnOnce(&mut EngineOf<Self>, Instant, ConnId) -> Claim,
     ) -> (Claim, bool) {
         let mut inner = peer.inner.lock();
-        let claim = f(&mut inner.engine, now(), conn.id);
+        let claim = f(&mut inner.engine, now(), conn.name());
         if claim == Claim::Late {
             return (claim, false);
         }
         conn.set_known();
-        (claim, inner.add_conn(conn.id, conn.clone()))
+        (claim, inner.add_conn(conn.name(), conn.clone()))
     }
 
     fn forget_conn(
@@ -203,16 +192,11 @@ impl<'a> Connect for Worker<'a> {
     }
 
     fn reserved_name(&self, reserved: &Reserved<'a, Conn>) -> ConnId {
-        Conn::name(reserved.key())
+        ConnId(reserved.key().raw())
     }
 
-    fn create(
-        &mut self,
-        tag: u64,
-        wanted: &Wanted,
-        reserved: Reserved<'a, Conn>,
-    ) -> Result<(Arc<Conn>, Limits), i32> {
-        let conn = self.make_conn(tag, wanted, reserved)?;
+    fn create(&mut self, tag: u64, wanted: &Wanted) -> Result<(Arc<Conn>, Limits), i32> {
+        let conn = self.make_conn(tag, wanted)?;
         let limits = conn.limits();
         Ok((conn, limits))
     }
@@ -252,7 +236,6 @@ impl<'a> Connect for Worker<'a> {
     }
 
     fn release(&mut self, conn: &Arc<Conn>) {
-        drop(self.shared.conns.remove(conn.key));
         conn.release_device();
     }
 

@@ -33,6 +33,9 @@ use kernel::{
     }, //
 };
 
+/// Tags of listeners have this bit, those of connections, which are their numbers, have not.
+const LISTENERS: u64 = 1 << 63;
+
 /// RDMA devices that are there, and the addresses that are listened on.
 ///
 /// Lock order: addresses, then devices that are there.
@@ -47,6 +50,7 @@ pub(crate) struct Devices {
     present: Mutex<KVec<DeviceId>>,
     #[pin]
     addresses: Mutex<KVec<Arc<Dev>>>,
+    /// The next tag of a listener.
     tags: Atomic<u64>,
 }
 
@@ -63,7 +67,7 @@ impl Devices {
                 event,
                 present <- new_mutex!(KVec::new(), "ko2iblnd::Devices::present"),
                 addresses <- new_mutex!(KVec::new(), "ko2iblnd::Devices::addresses"),
-                tags: Atomic::new(1),
+                tags: Atomic::new(LISTENERS),
             }),
             GFP_KERNEL,
         )
@@ -74,7 +78,7 @@ impl Devices {
         &self.cm
     }
 
-    /// A tag for a CM id, used once.
+    /// A tag for the CM id of a listener, used once.
     pub(crate) fn next_tag(&self) -> u64 {
         self.tags.fetch_add(1, Relaxed)
     }

@@ -75,7 +75,8 @@ pub(crate) struct Peer<C> {
 /// What the lock of a [`Peer`] protects.
 pub(crate) struct PeerInner<C> {
     pub(crate) engine: Engine<KernelStorage, KBox<Tx>>,
-    /// Its connections, until they are gone. The capacity is that of the engine.
+    /// Those of its connections that the engine has a name for, by that name, so that a message
+    /// finds its connection under this lock alone. The capacity is that of the engine.
     conns: KVec<(ConnId, Arc<C>)>,
 }
 

@@ -96,7 +96,7 @@ impl Shell for Kernel {
     }
 
     fn name_of(&self, conn: &Arc<Conn>) -> Option<ConnId> {
-        conn.is_known().then_some(conn.id)
+        conn.is_known().then_some(conn.name())
     }
 
     fn submit(

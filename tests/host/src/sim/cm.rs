@@ -2,7 +2,7 @@
 
 //! A CM that loses, delays and repeats.
 
-use super::connd::Incoming;
+use super::connd::{Incoming, Reserved};
 use super::hca::QpState;
 use super::world::{EpId, Ev, World};
 use crate::driver::cm::CmEvent as Event;
@@ -49,6 +49,8 @@ pub(super) struct Id {
     pub(super) other: usize,
     /// What the driver keeps with it, until the id is destroyed.
     pub(super) link: Option<Link<World>>,
+    /// Its number, as long.
+    pub(super) reserved: Option<Reserved>,
     pub(super) ep: Option<EpId>,
     /// The CM has said why there is no connection.
     ended: bool,
@@ -58,12 +60,18 @@ pub(super) struct Id {
 }
 
 impl Id {
-    pub(super) fn new(cm: CmId, (node, other): (usize, usize), link: Link<World>) -> Self {
+    pub(super) fn new(
+        cm: CmId,
+        (node, other): (usize, usize),
+        link: Link<World>,
+        reserved: Reserved,
+    ) -> Self {
         Self {
             cm,
             node,
             other,
             link: Some(link),
+            reserved: Some(reserved),
             ep: None,
             ended: false,
             disconnected: false,

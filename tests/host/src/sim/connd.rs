@@ -151,6 +151,13 @@ impl World {
         }
     }
 
+    /// A number that no connection has had.
+    fn set_aside(&mut self) -> Reserved {
+        self.names += 1;
+        self.reserved.set(self.reserved.get() + 1);
+        Reserved(ConnId(self.names), self.reserved.clone())
+    }
+
     /// Whether a call fails, now and then.
     fn flaky(&mut self) -> bool {
         self.faults && self.prng.chance(1, 50)
@@ -174,6 +181,7 @@ impl World {
 impl Ids for World {
     type Shell = Self;
     type Tag = Tag;
+    type Reserved = Reserved;
     type Private = Vec<u8>;
     type Request = Incoming;
     type Pending = Pending;
@@ -190,24 +198,31 @@ impl Ids for World {
         let cm = self.exchanges.len();
         self.exchanges
             .push(Exchange::new(tag, plan.proposal.version));
-        self.ids.push(Id::new(cm, (node, other), link));
+        let reserved = self.set_aside();
+        self.ids.push(Id::new(cm, (node, other), link, reserved));
         Ok(tag)
     }
 
-    fn adopt(&mut self, request: Incoming, link: Link<Self>) -> Result<Tag, Incoming> {
+    fn adopt(
+        &mut self,
+        request: Incoming,
+        reserved: Reserved,
+        link: Link<Self>,
+    ) -> Result<Tag, Incoming> {
         if self.flaky() {
             return Err(request);
         }
         let ends = (self.peers[link.peer].node, self.peers[link.peer].other);
         assert_eq!(ends.0, request.node);
         let tag = self.ids.len();
-        self.ids.push(Id::new(request.cm, ends, link));
+        self.ids.push(Id::new(request.cm, ends, link, reserved));
         self.exchanges[request.cm].passive = Some(tag);
         Ok(tag)
     }
 
     fn disown(&mut self, tag: Tag) -> Option<Incoming> {
         self.ids[tag].link.take()?;
+        self.ids[tag].reserved = None;
         let Id { cm, node, .. } = self.ids[tag];
         self.exchanges[cm].passive = None;
         Some(Incoming { cm, node })
@@ -227,12 +242,18 @@ impl Ids for World {
         })
     }
 
+    fn conn(&self, tag: Tag) -> Option<EpId> {
+        let id = self.ids.get(tag)?;
+        id.link.as_ref().and(id.ep)
+    }
+
     fn destroy(&mut self, tag: Tag) {
         if tag == NO_TAG {
             return;
         }
         let id = &mut self.ids[tag];
         let link = id.link.take().expect("an id is destroyed once");
+        id.reserved = None;
         if let Some(ep) = id.ep {
             let state = self.eps[ep].qp.state;
             assert_eq!(state, QpState::Destroyed, "its QP outlives an id");
@@ -310,8 +331,6 @@ impl Ids for World {
 }
 
 impl Connect for World {
-    type Reserved = Reserved;
-
     fn shell(&mut self) -> &mut Self {
         self
     }
@@ -395,21 +414,14 @@ impl Connect for World {
         if self.flaky() {
             return Err(ENOMEM);
         }
-        self.names += 1;
-        self.reserved.set(self.reserved.get() + 1);
-        Ok(Reserved(ConnId(self.names), self.reserved.clone()))
+        Ok(self.set_aside())
     }
 
     fn reserved_name(&self, reserved: &Reserved) -> ConnId {
         reserved.0
     }
 
-    fn create(
-        &mut self,
-        tag: Tag,
-        wanted: &Wanted,
-        reserved: Reserved,
-    ) -> Result<(EpId, Limits), i32> {
+    fn create(&mut self, tag: Tag, wanted: &Wanted) -> Result<(EpId, Limits), i32> {
         self.call(tag, ENOMEM)?;
         let Id {
             cm, node, other, ..
@@ -429,7 +441,8 @@ impl Connect for World {
         let id = self.make_ep((node, other), peer, wanted.role, limits, wanted.ident);
         let ep = &mut self.eps[id];
         ep.tag = tag;
-        ep.name = reserved.0;
+        let reserved = self.ids[tag].reserved.as_ref();
+        ep.name = reserved.expect("an id that is not destroyed").0;
         let link = self.ids[tag].link.as_ref();
         ep.peer_box = link.expect("an id that is not destroyed").peer;
         match wanted.role {

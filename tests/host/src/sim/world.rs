@@ -131,7 +131,7 @@ pub(super) struct World {
     /// Threads for connection work: of a node, for another.
     pub(super) workers: Vec<Worker>,
     /// The last name of a connection.
-    pub(super) names: u32,
+    pub(super) names: u64,
     /// Names that are set aside.
     pub(super) reserved: Rc<Cell<u64>>,
     /// Connections that were accepted and are not established.

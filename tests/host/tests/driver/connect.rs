@@ -69,11 +69,16 @@ impl Drop for Pending {
     }
 }
 
+/// The number that is set aside.
+const NUMBER: ConnId = ConnId(50);
+
 /// One peer; ids and connections by number; what was done.
 struct Fake {
     peer: Peer<Heap, u32>,
     now: Instant,
     links: BTreeMap<u64, Link<Fake>>,
+    /// Connections by tag.
+    made: BTreeMap<u64, u32>,
     tags: u64,
     conns: Vec<ConnId>,
     known: Vec<u32>,
@@ -98,6 +103,7 @@ impl Fake {
             peer,
             now: Instant(2),
             links: BTreeMap::new(),
+            made: BTreeMap::new(),
             tags: 0,
             conns: Vec::new(),
             known: Vec::new(),
@@ -250,6 +256,7 @@ impl Shell for Fake {
 impl Ids for Fake {
     type Shell = Self;
     type Tag = u64;
+    type Reserved = ConnId;
     type Private = Vec<u8>;
     type Request = u32;
     type Pending = Pending;
@@ -261,7 +268,8 @@ impl Ids for Fake {
         Ok(self.tags)
     }
 
-    fn adopt(&mut self, request: u32, link: Link<Self>) -> Result<u64, u32> {
+    fn adopt(&mut self, request: u32, reserved: ConnId, link: Link<Self>) -> Result<u64, u32> {
+        assert_eq!(reserved, NUMBER);
         self.tags += 1;
         let called = self.call("adopt", self.tags.to_string());
         called.map_err(|_| request)?;
@@ -282,9 +290,14 @@ impl Ids for Fake {
         self.links.keys().next().copied()
     }
 
+    fn conn(&self, tag: u64) -> Option<u32> {
+        self.made.get(&tag).copied()
+    }
+
     fn destroy(&mut self, tag: u64) {
         self.do_(format!("destroy {tag}"));
         self.links.remove(&tag);
+        self.made.remove(&tag);
     }
 
     fn resolve_addr(&mut self, tag: u64, timeout: Span, again: bool) -> Result<(), i32> {
@@ -325,8 +338,6 @@ impl Ids for Fake {
 }
 
 impl Connect for Fake {
-    type Reserved = ConnId;
-
     fn shell(&mut self) -> &mut Self {
         self
     }
@@ -395,21 +406,17 @@ impl Connect for Fake {
 
     fn reserve(&mut self) -> Result<ConnId, i32> {
         self.call("reserve", String::new())?;
-        Ok(ConnId(50))
+        Ok(NUMBER)
     }
 
     fn reserved_name(&self, reserved: &ConnId) -> ConnId {
         *reserved
     }
 
-    fn create(
-        &mut self,
-        tag: u64,
-        wanted: &Wanted,
-        reserved: ConnId,
-    ) -> Result<(u32, Limits), i32> {
+    fn create(&mut self, tag: u64, wanted: &Wanted) -> Result<(u32, Limits), i32> {
         self.call("create", format!("{tag} {:?}", wanted.role))?;
-        self.conns.push(reserved);
+        self.made.insert(tag, self.conns.len() as u32);
+        self.conns.push(NUMBER);
         let limits = wanted.limits(&TUNABLES, &CAPS)?;
         let limits = match self.lowered {
             true => Limits::new(&TUNABLES, &CAPS, Version::V2, Some((4, 16))).unwrap(),
@@ -511,7 +518,7 @@ fn an_attempt_becomes_a_connection() {
     fake.event(1, CmEvent::AddrResolved);
     assert_eq!(fake.did(), ["resolve_route 1"]);
     fake.event(1, CmEvent::RouteResolved);
-    let made = ["reserve", "create 1 Active", "connect 1", "Sent(ConnReq)"];
+    let made = ["create 1 Active", "connect 1", "Sent(ConnReq)"];
     assert_eq!(fake.did(), made);
     // What the connection makes of the CONNACK is its own matter.
     let private = connreq();
@@ -596,10 +603,7 @@ fn each_call_may_fail() {
     let mut fake = failed("resolve_route");
     let want = with(&with(&start, &["resolve_route 1"]), &ABORTED);
     assert_eq!(brief(fake.did()), with(&want, &lost[2..]));
-    let start = with(&start, &["resolve_route 1", "reserve"]);
-    let mut fake = failed("reserve");
-    assert_eq!(brief(fake.did()), with(&start, &ABORTED));
-    let start = with(&start, &["create 1 Active"]);
+    let start = with(&start, &["resolve_route 1", "create 1 Active"]);
     let mut fake = failed("create");
     assert_eq!(brief(fake.did()), with(&start, &ABORTED));
     // Now there is a connection, which is closed first.
@@ -682,7 +686,7 @@ fn what_cannot_be_is_counted() {
     let mut fake = Fake::accepted();
     fake.event(1, CmEvent::RouteResolved);
     assert_eq!(fake.did(), ["Unexpected"]);
-    fake.links.get_mut(&1).unwrap().conn = None;
+    fake.made.clear();
     fake.event(1, CmEvent::Disconnected);
     assert_eq!(fake.did(), ["Unexpected"]);
 }

@@ -70,7 +70,7 @@ impl Shell for Fake {
     type Tx = u32;
     type Ni = ();
     type Peer = usize;
-    type Conn = u32;
+    type Conn = u64;
 
     fn find_peer(&mut self, _ni: &(), nid: Nid) -> Result<usize, Cause> {
         assert_eq!(nid, NID);
@@ -97,7 +97,7 @@ impl Shell for Fake {
         &mut self,
         peer: &usize,
         f: impl FnOnce(&mut Peer<Heap, u32>, Instant) -> PeerSubmit<u32>,
-    ) -> (PeerSubmit<u32>, Option<u32>) {
+    ) -> (PeerSubmit<u32>, Option<u64>) {
         let placed = self.peer(peer, f);
         let conn = match &placed {
             // That with number 9 has gone.
@@ -111,15 +111,15 @@ impl Shell for Fake {
         self.did.push(format!("kick {peer}"));
     }
 
-    fn peer_of(&self, _conn: &u32) -> usize {
+    fn peer_of(&self, _conn: &u64) -> usize {
         0
     }
 
-    fn name_of(&self, conn: &u32) -> Option<ConnId> {
+    fn name_of(&self, conn: &u64) -> Option<ConnId> {
         (!self.unknown).then_some(ConnId(*conn))
     }
 
-    fn submit(&mut self, conn: &u32, tx: u32) -> Result<(), Refused<u32>> {
+    fn submit(&mut self, conn: &u64, tx: u32) -> Result<(), Refused<u32>> {
         self.did.push(format!("submit {conn}"));
         match conn {
             5 => Ok(()),
@@ -130,21 +130,21 @@ impl Shell for Fake {
         }
     }
 
-    fn request(&mut self, _conn: &u32, request: Request) {
+    fn request(&mut self, _conn: &u64, request: Request) {
         self.did.push(format!("{request:?}"));
     }
 
-    fn note_established(&mut self, _conn: &u32) {
+    fn note_established(&mut self, _conn: &u64) {
         self.did.push("established".into());
     }
 
-    fn note_closed(&mut self, _conn: &u32, cause: Cause, _established: bool) {
+    fn note_closed(&mut self, _conn: &u64, cause: Cause, _established: bool) {
         self.did.push(format!("closed {cause:?}"));
     }
 
     fn deliver(
         &mut self,
-        _conn: &u32,
+        _conn: &u64,
         rx: RxId,
         _hdr: &LnetHdr,
         _kind: Delivery,
@@ -156,7 +156,7 @@ impl Shell for Fake {
         }
     }
 
-    fn finish(&mut self, _conn: &u32, tx: u32, done: Done, ended: Ended) {
+    fn finish(&mut self, _conn: &u64, tx: u32, done: Done, ended: Ended) {
         self.did
             .push(format!("finish {tx} {} {ended:?}", done.status));
     }

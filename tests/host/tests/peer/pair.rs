@@ -419,7 +419,7 @@ impl Net {
             let answer = passive.answer.clone();
             return self.send(1 - at, cm, answer);
         }
-        let name = ConnId(self.name());
+        let name = ConnId(self.name().into());
         let now = self.now;
         let node = &mut self.nodes[at];
         let req = screen(private, 1000, true).and_then(|s| admit(&s, Target::Ni(&node.ni)));
@@ -453,7 +453,7 @@ impl Net {
     }
 
     fn arrive_rep(&mut self, at: usize, cm: Cm, offer: Offer) {
-        let name = ConnId(self.name());
+        let name = ConnId(self.name().into());
         let Some(active) = self.active.get_mut(&cm) else {
             return;
         };

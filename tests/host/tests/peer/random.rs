@@ -52,7 +52,7 @@ struct World {
     /// Messages in the peer, and their deadlines.
     waiting: BTreeMap<u32, Instant>,
     next_tx: u32,
-    next_conn: u32,
+    next_conn: u64,
     ended: u32,
     /// Notices since the last establishment.
     downs: u32,

@@ -1051,7 +1051,7 @@ fn conns_per_peer_and_round_robin() {
         let ids = b.starts();
         assert_eq!(ids.len(), attempts);
         for (n, id) in ids.iter().enumerate() {
-            b.establish(*id, ConnId(u32::try_from(n).unwrap()));
+            b.establish(*id, ConnId(u64::try_from(n).unwrap()));
         }
         assert_eq!(b.acts(), [Act::Assign(ConnId(0), 0)]);
         let mut used = vec![0; attempts];
