@@ -119,7 +119,7 @@ impl Wanted {
     ///
     /// # Errors
     ///
-    /// EINVAL when nothing can be offered.
+    /// `EINVAL` when nothing can be offered.
     pub fn limits(&self, tunables: &NiTunables, caps: &DeviceCaps) -> Result<Limits, i32> {
         let offer = Some((self.offer.queue_depth, self.offer.max_frags));
         Limits::new(tunables, caps, self.version, offer).map_err(|_| errno::EINVAL.wrapping_neg())
@@ -344,7 +344,7 @@ pub trait Connect: Ids {
     ///
     /// # Errors
     ///
-    /// ENETDOWN when that device is not the one of the NI, or is gone; those of
+    /// `ENETDOWN` when that device is not the one of the NI, or is gone; those of
     /// [`Wanted::limits`]; no memory; and what the provider returns.
     fn create(&mut self, tag: Self::Tag, wanted: &Wanted) -> Result<(ConnOf<Self>, Limits), i32>;
 

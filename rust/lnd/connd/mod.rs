@@ -70,11 +70,17 @@ pub(crate) struct Connd {
 
 /// What the thread works on, together with others.
 pub(crate) struct Shared {
+    /// What is queued for the thread.
     pub(crate) connd: Connd,
+    /// The threads to one of which a new connection is given.
     pub(crate) schedulers: Arc<Schedulers>,
+    /// Devices that are there, and addresses that are listened on.
     pub(crate) devices: Arc<Devices>,
+    /// The NIs that are up.
     pub(crate) networks: Arc<Networks>,
+    /// All connections, from when one is made until its id is destroyed.
     pub(crate) conns: Arc<Conns>,
+    /// Follows devices and addresses.
     pub(crate) removal: Arc<Removal>,
 }
 
@@ -83,7 +89,7 @@ impl Connd {
     ///
     /// # Errors
     ///
-    /// ENOMEM.
+    /// `ENOMEM`.
     pub(crate) fn new(event: Arc<kx::Event>) -> Result<Self> {
         Ok(Self {
             peers: WorkQueue::new(event.clone())?,
@@ -101,7 +107,7 @@ impl Connd {
     ///
     /// # Errors
     ///
-    /// ENOMEM, or EINTR when the caller is being killed.
+    /// `ENOMEM`, or `EINTR` when the caller is being killed.
     pub(crate) fn start(shared: &Arc<Shared>) -> Result<Kthread> {
         let shared = shared.clone();
         Kthread::spawn(c"kiblnd_connd", Node(None), move |stop| {

@@ -314,7 +314,7 @@ impl<'a> Connect for Worker<'a> {
                 crate::info_ratelimited!("{}: connection rejected: {}\n", nid, why);
             }
             Line::CmError { what, status } => {
-                crate::info_ratelimited!("{}: the CM says: {} ({})\n", nid, what, status);
+                crate::info_ratelimited!("{}: connecting failed: {} ({})\n", nid, what, status);
             }
             Line::Moved => {
                 crate::info_ratelimited!("{}: closed, our address has moved\n", nid);

@@ -25,7 +25,7 @@
 //! flushed in time, [`Action::DestroyQp`] asks for [`Conn::handle_qp_destroyed`].
 //!
 //! Buffers that LNet holds stay valid and must be given back after that too; when
-//! [`Conn::is_released`], nothing refers to this connection.
+//! `Conn::is_released`, nothing refers to this connection.
 
 mod action;
 mod command;
