@@ -30,10 +30,7 @@ use crate::{
         SockAddr, //
     },
 };
-use kernel::{
-    prelude::*,
-    sync::Arc, //
-};
+use kernel::prelude::*;
 
 /// S5c: a region whose registration is in a chain is not to be given back as one that is not.
 fn s5c_cancel_what_is_posted(chain: &mut SendChain, mr: Mr<Mapped>) {
@@ -79,13 +76,6 @@ fn s5f_change_the_path_of_a_shared_id(id: &CmId) {
 /// S5d: a namespace is owned, not copied.
 fn s5d_copy_a_namespace(net: Net) -> (Net, Net) {
     (net, net) //~ E0382
-}
-
-/// S5d: the device behind an RDMA device is not to be used after that.
-fn s5d_keep_what_does_the_dma(device: Arc<Device>) -> bool {
-    let dma = device.dma_device();
-    drop(device); //~ E0505
-    dma.is_some()
 }
 
 /// S5g: only a GET of this node's own has a reply.

@@ -88,6 +88,7 @@ struct kor_recv {
 	struct kor_kiov	source;		/* the reply to a GET parsed with rdma */
 	u32	type;			/* LNet message type; 0 without msg */
 	u32	rlen;			/* payload bytes the message carries */
+	bool	gpu;			/* the MD is GPU memory */
 };
 
 /* An ioctl on one NI, in and out. */
@@ -213,11 +214,6 @@ int kor_lnet_cpt_node(u32 cpt);
 int kor_lnet_cpt_of_node(int node);
 /* Binds the calling thread. */
 int kor_lnet_cpt_bind(u32 cpt);
-
-/* ------------------------------------------------------------------- GPU */
-
-/* UINT_MAX: no preference. Does not sleep. */
-u32 kor_lnet_dev_prio(struct device *dev, u32 dev_idx);
 
 /* ----------------------------------------------------------------- pages */
 

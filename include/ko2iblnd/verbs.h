@@ -42,8 +42,6 @@ bool kor_device_get(struct ib_device *dev);
 void kor_device_put(struct ib_device *dev);
 /* 1: the port is active, 0: it is not, or an error. Sleeps. */
 int kor_device_port_active(struct ib_device *dev, u32 port);
-/* The device that does the DMA; NULL for rxe and siw. */
-struct device *kor_device_dma(struct ib_device *dev);
 
 /*
  * Port and fatal events of one device. @fn runs in process context; its @event

@@ -8,7 +8,6 @@ use super::{
     bindings,
     types::{
         RawBioVec,
-        RawDevice,
         RawNet,
         RawPage, //
     },
@@ -139,16 +138,6 @@ pub(crate) unsafe fn inet_enumerate(list: *mut *mut RawInetDev, ns: *mut RawNet)
 pub(crate) unsafe fn link_status(ns: *mut RawNet, ifindex: u32) -> i32 {
     // SAFETY: By the contract of this function.
     unsafe { bindings::kor_lnet_link_status(ns.cast(), ifindex) }
-}
-
-/// LNet's preference for a device that is near a GPU.
-///
-/// # Safety
-///
-/// `dev` must be NULL or a device that stays registered.
-pub(crate) unsafe fn dev_prio(dev: *mut RawDevice, dev_idx: u32) -> u32 {
-    // SAFETY: By the contract of this function.
-    unsafe { bindings::kor_lnet_dev_prio(dev.cast(), dev_idx) }
 }
 
 /// Copies from a page.

@@ -20,7 +20,6 @@
 #include <linux/libcfs/libcfs.h>
 #include <linux/libcfs/libcfs_fail.h>
 #include <linux/lnet/lib-lnet.h>
-#include <linux/lnet/lnet_rdma.h>
 
 #include <ko2iblnd/lnet.h>
 
@@ -257,6 +256,7 @@ static int kor_lnd_recv(struct lnet_ni *ni, void *private, struct lnet_msg *msg,
 	if (msg) {
 		r.type = msg->msg_type;
 		r.source = kor_msg_source(msg);
+		r.gpu = kor_md_is_gpu(msg->msg_md);
 	}
 	if (to && iov_iter_count(to)) {
 		r.sink.bv = to->bvec;
@@ -691,12 +691,7 @@ int kor_lnet_cpt_bind(u32 cpt)
 	return cfs_cpt_bind(lnet_cpt_table(), cpt);
 }
 
-/* -------------------------------------------------------- up: GPU and pages */
-
-u32 kor_lnet_dev_prio(struct device *dev, u32 dev_idx)
-{
-	return lnet_get_dev_prio(dev, dev_idx);
-}
+/* -------------------------------------------------------- up: pages */
 
 void kor_page_read(struct page *page, u32 off, void *dst, u32 len)
 {

@@ -40,12 +40,6 @@ pub(crate) struct RawNet {
     _opaque: [u8; 0],
 }
 
-/// Stands for `struct device`; only pointers to it exist.
-#[repr(C)]
-pub(crate) struct RawDevice {
-    _opaque: [u8; 0],
-}
-
 /// Layout of `struct bio_vec`.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -72,31 +66,6 @@ impl Page {
 unsafe impl Send for Page {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for Page {}
-
-/// A `struct device` that does DMA, borrowed for `'a`.
-///
-/// # Invariants
-///
-/// The device stays registered during `'a`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DmaDevice<'a>(NonNull<RawDevice>, PhantomData<&'a RawDevice>);
-
-impl DmaDevice<'_> {
-    /// Wraps a `struct device *`; `None` for NULL (a device that does its DMA in software).
-    ///
-    /// # Safety
-    ///
-    /// A non-NULL `dev` must stay registered for the lifetime of the value.
-    pub(crate) unsafe fn from_raw(dev: *mut RawDevice) -> Option<Self> {
-        // INVARIANT: By the contract of this function.
-        NonNull::new(dev).map(|dev| DmaDevice(dev, PhantomData))
-    }
-
-    /// The pointer, for a shim or a binding (cast it to the generated type).
-    pub(crate) fn as_ptr(self) -> *mut RawDevice {
-        self.0.as_ptr()
-    }
-}
 
 /// Part of one page, in the layout of `struct kor_page_slice`.
 #[repr(C)]

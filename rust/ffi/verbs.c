@@ -61,11 +61,6 @@ int kor_device_port_active(struct ib_device *dev, u32 port)
 	return attr.state == IB_PORT_ACTIVE;
 }
 
-struct device *kor_device_dma(struct ib_device *dev)
-{
-	return dev->dma_device;
-}
-
 static void kor_device_event(struct ib_event_handler *handler,
 			     struct ib_event *event)
 {

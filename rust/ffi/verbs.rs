@@ -9,7 +9,6 @@ use super::{
     bindings,
     types::{
         PageSlice,
-        RawDevice,
         RawNet, //
     },
 };
@@ -229,16 +228,6 @@ pub(crate) unsafe fn sgl_read(sgl: *mut Scatterlist, segs: &mut [DmaSeg]) {
     unsafe { bindings::kor_sgl_read(sgl, n, segs.as_mut_ptr().cast()) }
 }
 
-/// The device behind `dev` that does DMA; null for one that does it in software.
-///
-/// # Safety
-///
-/// `dev` is alive.
-pub(crate) unsafe fn device_dma(dev: *mut IbDevice) -> *mut RawDevice {
-    // SAFETY: By the contract of this function.
-    unsafe { bindings::kor_device_dma(dev).cast() }
-}
-
 /// Creates a CM id in `net` that carries `context`; an error pointer on failure.
 ///
 /// # Safety
@@ -439,6 +428,11 @@ impl Wc {
     /// Bytes received; only for a successful receive.
     pub(crate) fn byte_len(&self) -> u32 {
         self.0.byte_len
+    }
+
+    /// Whether the peer had a key of ours invalidated; only for a successful receive.
+    pub(crate) fn is_invalidating(&self) -> bool {
+        self.0.wc_flags & bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE as i32 != 0
     }
 
     /// The vendor's own code for an error.

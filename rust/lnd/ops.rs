@@ -170,7 +170,9 @@ impl Lnd for Ko2iblnd {
     }
 
     fn dev_prio(&self, net: ArcBorrow<'_, Network>, dev_idx: u32) -> u32 {
-        net.ni.dev.gpu_priority(dev_idx)
+        // A GPU's memory is not moved, so messages with it are not to be attracted (S3).
+        let _ = (net, dev_idx);
+        lnet::NO_PREFERENCE
     }
 
     fn timeout(&self) -> i32 {

@@ -90,6 +90,10 @@ counters! {
         TooManyServed = "too_many_served",
         /// `lnd_send` or `lnd_recv` could not map or register memory.
         MapFailed = "map_failed",
+        /// The memory of a message was a GPU's, which is not supported.
+        GpuRefused = "gpu_refused",
+        /// A peer had a key of ours invalidated, which nobody asked it for.
+        RxInvalidates = "rx_invalidates",
         /// A memory region could not be deregistered; its message waits until it can.
         DeregFailed = "dereg_failed",
         /// A message met a connection on another device than the one that it was mapped for.

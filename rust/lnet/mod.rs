@@ -63,7 +63,6 @@ pub(crate) use self::{
     ni::Ni,
     ops::{
         fail_map_sg, //
-        gpu_priority,
         lnet_timeout,
         mark_ping_buffer,
         Ctl,
@@ -71,6 +70,7 @@ pub(crate) use self::{
         Lnd,
         ModuleRef,
         Registration,
+        NO_PREFERENCE,
     },
     pages::{
         copy_from_pages, //

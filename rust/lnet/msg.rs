@@ -77,6 +77,7 @@ pub(crate) struct Message {
     msg: NonNull<ffi::RawMsg>,
     source: ffi::RawKiov,
     sink: ffi::RawKiov,
+    gpu: bool,
 }
 
 // SAFETY: LNet lets any thread finalize a message.
@@ -91,16 +92,22 @@ impl Message {
     /// # Safety
     ///
     /// LNet must have given `msg` to the driver, which owns it from here on; `source` and `sink`
-    /// must be what LNet said about it.
+    /// must be what LNet said about it, and `gpu`.
     pub(super) unsafe fn from_raw(
         msg: *mut ffi::RawMsg,
         source: ffi::RawKiov,
         sink: ffi::RawKiov,
+        gpu: bool,
     ) -> Option<Self> {
         let msg = NonNull::new(msg)?;
         LIVE.add(1, Relaxed);
         // INVARIANT: By the contract of this function.
-        Some(Message { msg, source, sink })
+        Some(Message {
+            msg,
+            source,
+            sink,
+            gpu,
+        })
     }
 
     /// Gives the message back to LNet as it was, without finalizing it.
@@ -121,6 +128,12 @@ impl Message {
     pub(crate) fn sink(&self) -> Kiov<'_> {
         // SAFETY: As in `source`.
         unsafe { kiov(&self.sink) }
+    }
+
+    /// Whether its memory is a GPU's. Then the pages in the vectors stand for it, and neither the
+    /// CPU nor a device finds the data by them (S3).
+    pub(crate) fn is_gpu(&self) -> bool {
+        self.gpu
     }
 
     /// Ends the message with `status` (0 or a negative errno) and returns it to LNet.
@@ -181,8 +194,6 @@ pub(crate) struct SendMsg {
     pub(crate) target_is_router: bool,
     /// Whether this node forwards the message.
     pub(crate) routing: bool,
-    /// Whether the memory is a GPU's.
-    pub(crate) gpu: bool,
     /// The LNet header in wire form.
     pub(crate) hdr: [u8; ffi::HDR_SIZE],
 }
@@ -213,7 +224,7 @@ impl Get<'_> {
         let reply = unsafe { ffi::create_reply(ni.as_raw(), self.0.msg.as_ptr()) };
         let nothing = ffi::RawKiov::default();
         // SAFETY: LNet has just made the reply for us; it fills the memory of the request.
-        unsafe { Message::from_raw(reply, nothing, self.0.sink) }.map(Reply)
+        unsafe { Message::from_raw(reply, nothing, self.0.sink, self.0.gpu) }.map(Reply)
     }
 }
 

@@ -20,10 +20,7 @@ use super::{
     Tunables,
 };
 use crate::{
-    ffi::{
-        lnet as ffi, //
-        types::DmaDevice,
-    },
+    ffi::lnet as ffi,
     kx::errno::{
         EAFNOSUPPORT,
         ENETDOWN, //
@@ -96,7 +93,8 @@ pub(crate) trait Lnd: Send + Sync + Sized + 'static {
     /// May be called before `startup` has returned, if the driver accepts connections that early.
     fn recv(&self, rx: RxHandle<Self::Conn>, msg: Received);
 
-    /// Preference of the NI for GPU `dev_idx`, see [`gpu_priority`]. Must not sleep or lock.
+    /// Preference of the NI for GPU `dev_idx`, lower is better, [`NO_PREFERENCE`] none. Must not
+    /// sleep or lock.
     fn dev_prio(&self, net: ArcBorrow<'_, Self::Net>, dev_idx: u32) -> u32;
 
     /// The LND timeout in seconds, from which LNet makes the deadlines of messages. Must not sleep
@@ -335,14 +333,13 @@ impl<L: Lnd> Adapter<L> {
                 return Err(EINVAL);
             }
             // SAFETY: LNet gives the message to us; it says the same as `s` about it.
-            let msg = unsafe { Message::from_raw(s.msg, s.source, s.sink) }.ok_or(EINVAL)?;
+            let msg = unsafe { Message::from_raw(s.msg, s.source, s.sink, s.gpu) }.ok_or(EINVAL)?;
             let msg = SendMsg {
                 msg,
                 kind: s.type_,
                 target: s.target,
                 target_is_router: s.target_is_router,
                 routing: s.routing,
-                gpu: s.gpu,
                 hdr: s.hdr,
             };
             // SAFETY: The message holds a reference on the NI.
@@ -367,7 +364,7 @@ impl<L: Lnd> Adapter<L> {
         let mut sink = r.sink;
         sink.length = sink.length.min(r.rlen);
         // SAFETY: LNet gives the message to us; it says the same as `r` about it.
-        let msg = unsafe { Message::from_raw(r.msg, r.source, sink) };
+        let msg = unsafe { Message::from_raw(r.msg, r.source, sink, r.gpu) };
         let Some(rx) = NonNull::new(rx) else {
             // Not from our parse; there is no slot to release.
             if let Some(msg) = msg {
@@ -446,7 +443,7 @@ impl<L: Lnd> Adapter<L> {
 }
 
 /// What [`Lnd::dev_prio`] returns for no preference.
-const NO_PREFERENCE: u32 = u32::MAX;
+pub(crate) const NO_PREFERENCE: u32 = u32::MAX;
 
 /// 1 while a driver is registered.
 static REGISTERED: Atomic<i32> = Atomic::new(0);
@@ -527,15 +524,6 @@ pub(crate) fn lnet_timeout() -> u32 {
 pub(crate) fn mark_ping_buffer() {
     // SAFETY: As in `lnet_timeout`.
     unsafe { ffi::mark_ping_buffer() };
-}
-
-/// LNet's preference for a DMA device near GPU `dev_idx`; no preference for a device without DMA.
-/// Does not sleep.
-pub(crate) fn gpu_priority(dev: Option<DmaDevice<'_>>, dev_idx: u32) -> u32 {
-    dev.map_or(NO_PREFERENCE, |dev| {
-        // SAFETY: By the invariant of `DmaDevice`.
-        unsafe { ffi::dev_prio(dev.as_ptr(), dev_idx) }
-    })
 }
 
 /// Whether fault injection (`fail_loc` 0xF201) wants the mapping of a memory region to come out

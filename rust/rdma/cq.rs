@@ -252,6 +252,12 @@ impl Wc {
         self.0.vendor_err()
     }
 
+    /// Whether the sender had a key of ours invalidated (SEND_WITH_INV). Valid for a receive that
+    /// succeeded.
+    pub(crate) fn is_invalidating(&self) -> bool {
+        self.0.is_invalidating()
+    }
+
     /// Bytes received. Valid for a receive that succeeded.
     pub(crate) fn byte_len(&self) -> u32 {
         self.0.byte_len()

@@ -3,10 +3,7 @@
 //! Devices, their ports and protection domains.
 
 use crate::{
-    ffi::{
-        types::DmaDevice,
-        verbs, //
-    },
+    ffi::verbs,
     kx::{
         Event,
         Node, //
@@ -120,13 +117,6 @@ impl Device {
     /// The NUMA node that it is attached to.
     pub(crate) fn node(&self) -> Node {
         Node::from_raw(self.caps.node)
-    }
-
-    /// The device behind it that does the DMA; [`None`] for rxe and siw.
-    pub(crate) fn dma_device(&self) -> Option<DmaDevice<'_>> {
-        // SAFETY: By the type invariant the device is registered while `self` is borrowed, and so
-        // is the one behind it.
-        unsafe { DmaDevice::from_raw(verbs::device_dma(self.as_raw())) }
     }
 
     /// Whether `port` is up. Sleeps.

@@ -89,7 +89,6 @@ pub(crate) use qp::{
 };
 pub(crate) use stack::check_loaded_stack;
 pub(crate) use wr::{
-    ChainError,
     Piece,
     RecvChain,
     Registered,

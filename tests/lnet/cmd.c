@@ -270,6 +270,7 @@ int si_cmd_setup(void)
 	debugfs_create_file("result", 0400, si_dir, NULL, &si_result_fops);
 	debugfs_create_file("stats", 0400, si_dir, NULL, &si_stats_fops);
 	debugfs_create_file("nis", 0400, si_dir, NULL, &si_nis_fops);
+	debugfs_create_bool("gpu", 0600, si_dir, &si_gpu);
 	debugfs_create_file("checks", 0400, si_dir, NULL, &si_checks_fops);
 	return 0;
 }

@@ -11,6 +11,9 @@ static DEFINE_XARRAY_ALLOC1(si_mds);
 static u32 si_md_next;
 static u64 si_interface_cookie;
 
+/* New memory descriptors say that their memory is a GPU's. It is not. */
+bool si_gpu;
+
 u32 si_kiov_sum(const struct lnet_libmd *md)
 {
 	return jhash(md->md_kiov, md->md_niov * sizeof(*md->md_kiov), md->md_length);
@@ -23,7 +26,7 @@ void si_md_init(struct si_md *md, struct si_buf *buf)
 	md->md.md_kiov = buf->kiov;
 	md->md.md_niov = buf->nkiov;
 	md->md.md_length = buf->len;
-	md->md.md_flags = 0;
+	md->md.md_flags = READ_ONCE(si_gpu) ? LNET_MD_FLAG_GPU : 0;
 	md->kiov_sum = si_kiov_sum(&md->md);
 }
 

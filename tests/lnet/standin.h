@@ -125,6 +125,7 @@ struct si_md {
 	void			(*release)(struct si_md *md);
 };
 
+extern bool si_gpu;
 void si_md_init(struct si_md *md, struct si_buf *buf);
 int si_md_link(struct si_md *md);
 void si_md_unlink(struct si_md *md);

@@ -305,16 +305,6 @@ impl Dev {
         self.hca.lock().clone().ok_or(ENETDOWN.to_error())
     }
 
-    /// LNet's preference for the device near GPU `dev_idx`. Does not sleep.
-    ///
-    /// Asked under LNet's spinlocks, so the device is looked at under the lock that keeps it here:
-    /// a reference might turn out to be the last one, and dropping that sleeps.
-    pub(crate) fn gpu_priority(&self, dev_idx: u32) -> u32 {
-        let hca = self.hca.lock();
-        let dma = hca.as_ref().and_then(|hca| hca.device.dma_device());
-        lnet::gpu_priority(dma, dev_idx)
-    }
-
     /// Stops listening. Sleeps.
     pub(crate) fn close(&self) {
         let listener = self.listener.lock().take();

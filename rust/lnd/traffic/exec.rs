@@ -98,6 +98,13 @@ fn poll(conn: &Arc<Conn>, batch: &mut WcBatch) -> Result {
 fn completion(conn: &Conn, bufs: &RxBufs, wc: &Wc) {
     let completion = Completion::new(wc.wr_id(), WcStatus::from_raw(wc.status()));
     match completion {
+        Completion::Received { wr, .. } if wc.is_invalidating() => {
+            // No message of the protocol does that: it is one of somebody who guesses keys, maybe
+            // of other connections, whose devices then refuse their peers (S10).
+            Event::RxInvalidates.count();
+            crate::warn_ratelimited!("{}: sent to invalidate a key of ours\n", conn.peer.nid);
+            return conn.feed(|engine, now| engine.handle_recv_error(now, wr, false));
+        }
         Completion::Received { wr, rx } => {
             let len = wc.byte_len();
             let read = bufs.received(rx, len, |bytes| message(conn, wr, bytes));

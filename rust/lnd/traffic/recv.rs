@@ -23,6 +23,7 @@ use crate::{
             Returned, //
         },
         stats::Event,
+        traffic::send::no_gpu,
         tx::Tx, //
     },
     lnet::{
@@ -114,6 +115,7 @@ impl Incoming for Buffer<'_> {
     }
 
     fn copy(&mut self, msg: &Message) -> core::result::Result<(), i32> {
+        no_gpu(msg)?;
         self.bytes.read(|buf| {
             let payload = payload(buf, msg.sink().len())?;
             lnet::copy_to_pages(msg.sink(), payload).map_err(Error::to_errno)
@@ -121,10 +123,12 @@ impl Incoming for Buffer<'_> {
     }
 
     fn map_sink(&mut self, msg: &Message) -> core::result::Result<(KBox<Tx>, Sink), i32> {
+        no_gpu(msg)?;
         self.tx(|tx| tx.map_sink(msg.sink()))
     }
 
     fn map_source(&mut self, msg: &Message) -> core::result::Result<KBox<Tx>, i32> {
+        no_gpu(msg)?;
         let (tx, ()) = self.tx(|tx| tx.map_source(msg.source()))?;
         Ok(tx)
     }

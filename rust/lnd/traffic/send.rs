@@ -13,7 +13,10 @@ use crate::{
         },
         shell::Ended, //
     },
-    kx::NofsScope,
+    kx::{
+        errno::EOPNOTSUPP,
+        NofsScope, //
+    },
     lnd::{
         conn::{
             Network,
@@ -24,6 +27,7 @@ use crate::{
     },
     lnet::{
         self,
+        Message,
         SendMsg, //
     },
     proto::conn::{
@@ -92,12 +96,26 @@ fn prepare(ni: &Arc<Ni>, tx: &mut Tx, m: &SendMsg) -> Result<Submit> {
         kind: LnetMsgType::from_wire(m.kind),
         payload: m.msg.source().len(),
         md_len: m.msg.sink().len(),
-        gpu: m.gpu,
+        gpu: m.msg.is_gpu(),
         routing: m.routing,
         to_router: m.target_is_router,
     };
     let mut message = Unsent { ni, tx, m };
     send::prepare(&mut message, &request, hdr).map_err(Error::from_errno)
+}
+
+/// Refuses the memory of a GPU: mapped as it is given, the data would come from somewhere else, or
+/// go there (S3).
+///
+/// # Errors
+///
+/// `-EOPNOTSUPP`.
+pub(super) fn no_gpu(msg: &Message) -> core::result::Result<(), i32> {
+    if !msg.is_gpu() {
+        return Ok(());
+    }
+    Event::GpuRefused.count();
+    Err(EOPNOTSUPP.to_status())
 }
 
 /// A message with its descriptor.
@@ -115,6 +133,7 @@ impl Outgoing for Unsent<'_> {
     }
 
     fn map_source(&mut self) -> core::result::Result<(), i32> {
+        no_gpu(&self.m.msg)?;
         Event::TxPut.count();
         self.tx
             .map_source(self.m.msg.source())
@@ -122,6 +141,7 @@ impl Outgoing for Unsent<'_> {
     }
 
     fn map_sink(&mut self) -> core::result::Result<Sink, i32> {
+        no_gpu(&self.m.msg)?;
         self.tx.map_sink(self.m.msg.sink()).map_err(Error::to_errno)
     }
 
