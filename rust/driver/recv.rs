@@ -277,7 +277,7 @@ impl<M, T> After<M, T> {
 ///
 /// # Errors
 ///
-/// -EPROTO when there are fewer. LNet never wants more than the header says, which the engine has
+/// `-EPROTO` when there are fewer. LNet never wants more than the header says, which the engine has
 /// checked.
 pub fn payload(buf: &[u8], len: u32) -> Result<&[u8], i32> {
     let end = IMMEDIATE_HDR.saturating_add(len as usize);

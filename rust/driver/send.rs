@@ -65,8 +65,8 @@ pub trait Outgoing {
 ///
 /// # Errors
 ///
-/// The negative errno for LNet: that of the failed step; -EIO when LNet has no reply message;
-/// -EINVAL for a type that is never sent.
+/// The negative errno for LNet: that of the failed step; `-EIO` when LNet has no reply message;
+/// `-EINVAL` for a type that is never sent.
 pub fn prepare<O: Outgoing>(
     message: &mut O,
     request: &Request,

@@ -202,7 +202,7 @@ pub enum Cause {
     Descriptor(ChainError),
 }
 
-/// `errno` as a negative number, whichever sign it came with; 0 becomes -EIO.
+/// `errno` as a negative number, whichever sign it came with; 0 becomes `-EIO`.
 const fn negative(errno: i32) -> i32 {
     match errno {
         0 => const { 0i32.wrapping_sub(EIO) },

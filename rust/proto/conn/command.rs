@@ -190,7 +190,7 @@ impl<S: Storage, T> Conn<S, T> {
         started
     }
 
-    /// Answers the GET_REQ in `rx` without data: -ENODATA when nothing matched, 0 for an empty
+    /// Answers the GET_REQ in `rx` without data: `-ENODATA` when nothing matched, 0 for an empty
     /// reply, another negative errno.
     pub fn get_done(&mut self, now: Instant, rx: RxId, status: i32) {
         let Some(parsed) = self.take_back(rx) else {
