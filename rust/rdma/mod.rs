@@ -64,8 +64,10 @@ pub(crate) use device::{
     PortState,
     PortWatch, //
 };
+// Of the self-tests alone.
+#[cfg(KOR_DMA_CHECK)]
+pub(crate) use dma::Direction;
 pub(crate) use dma::{
-    Direction,
     DmaAddr,
     DmaBuf,
     DmaSg,
