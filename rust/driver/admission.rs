@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who is admitted: connection requests (protocol.md section 14.3), and requests of peers that need
-//! a transmit descriptor.
+//! Admission limits: of connection requests (protocol.md section 14.3), and of requests of peers
+//! that need a transmit descriptor.
 
 use crate::{
     proto::passive::{

@@ -21,7 +21,7 @@
 //! - [`admission`]: which connection requests and served requests there is room for.
 //! - [`cm`]: what an event of the connection manager leads to.
 //! - [`connect`]: connection work: attempts, connection requests, the end of a connection.
-//! - [`sweep`]: looks at deadlines.
+//! - [`sweep`]: checks deadlines.
 //! - [`handshake`]: what a connection request and its answers say.
 //! - [`placement`]: which completion vector and which thread serve a connection.
 

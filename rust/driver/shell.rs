@@ -7,10 +7,10 @@
 //! Both are generic, so that nothing is called through a pointer on the data path. The loop is cut
 //! where a lock is released: each function here and in the modules beside it that takes a shell
 //! holds at most one lock at a time, and what remains to be done afterwards is a value. The driver
-//! goes on with it at once; the simulator does so whenever its seed says, so what other threads do
-//! meanwhile is tried, too.
+//! continues with it at once. The simulator continues when its seed says, so that it also tries
+//! what other threads can do in between.
 //!
-//! The receivers are `&mut` for the simulator, whose world changes; the driver's has no state.
+//! The receivers are `&mut` for the simulator, whose state changes; the driver's shell has none.
 
 use crate::{
     proto::{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Deadlines: what is looked at for every connection and every peer, from time to time.
+//! Deadlines: the periodic check of every connection and every peer.
 
 use crate::proto::{
     conn::Conn,

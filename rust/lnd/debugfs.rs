@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What can be seen in `/sys/kernel/debug/ko2iblnd/`.
+//! The files in `/sys/kernel/debug/ko2iblnd/`.
 
 use super::{
     ops::Ko2iblnd,

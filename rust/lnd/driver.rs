@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What there is between the first NI and the last: threads, devices, NIs and connections.
+//! What exists between the first NI and the last: threads, devices, NIs and connections.
 
 use super::{
     conn::{

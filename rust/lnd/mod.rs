@@ -8,8 +8,8 @@
 //! [`traffic`] and [`connd`] implement. What is decided here concerns the kernel, not the
 //! protocol:
 //!
-//! - in which turn threads see to what they have ([`traffic::sched`], [`connd`]), and that
-//!   deadlines are looked at once a second;
+//! - the order in which threads take up their work ([`traffic::sched`], [`connd`]), and that
+//!   deadlines are checked once a second;
 //! - that a connection for which the device has no room (`ENOMEM`) is lowered, step by step as
 //!   `proto::Limits` has the steps ([`conn`]);
 //! - the interface, the device and the port of an NI, and what becomes of NIs when one of those
@@ -33,9 +33,9 @@
 //! otherwise. [`ops`] and [`driver`] alone know `Driver`, which holds everything; what is below is
 //! given the parts that it needs.
 //!
-//! - [`debugfs`], [`ops`], [`driver`], [`ctl`]: for LNet and for who looks on;
-//! - [`connd`], [`removal`]: what sleeps;
-//! - [`traffic`]: what moves messages;
+//! - [`debugfs`], [`ops`], [`driver`], [`ctl`]: entry points of LNet and of debugfs;
+//! - [`connd`], [`removal`]: connections and devices; what sleeps;
+//! - [`traffic`]: the data path;
 //! - [`networks`], [`conn`], [`peer`], [`ni`]: what there is. An NI and a peer do not know what a
 //!   connection is, and take its type as a parameter;
 //! - [`tx`], [`device`]: descriptors, RDMA devices and addresses;

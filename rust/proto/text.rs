@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the engine's findings look like in a log line or a dump: one line for people.
+//! Text of the engine's causes and states for log lines and dumps, one line each.
 
 use super::{
     cause::{

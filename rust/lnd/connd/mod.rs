@@ -6,7 +6,7 @@
 //! It owns all CM ids but the listeners' (an [`Entry`] each), so nothing about them needs a lock.
 //! What their events, the actions of peers and the requests of connections lead to, and in which
 //! order, is decided in [`driver::connect`](crate::driver::connect); how it is done is in [`ids`]
-//! and [`work`]. The thread also looks at all deadlines once a second.
+//! and [`work`]. The thread also checks all deadlines once a second.
 
 mod ids;
 mod link;

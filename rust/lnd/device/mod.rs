@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RDMA devices that are there, the interface addresses that are listened on, and the devices
+//! The RDMA devices of the system, the interface addresses that are listened on, and the devices
 //! behind them.
 
 mod address;
