@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What must not compile: what a safe caller of the rooms cannot do, by the ids of the faults that
-//! it would be. `tests/kernel/misuse.sh` has this compiled (`KOR_MISUSE=1`), and compares the
-//! errors with the comments at the ends of lines; there are to be these and no others.
+//! What must not compile: misuse of the rooms that safe code could otherwise write.
+//! `tests/kernel/misuse.sh` has this compiled (`KOR_MISUSE=1`), and compares the errors with the
+//! comments at the ends of lines: exactly these must come.
 
 use crate::{
     kx::{
@@ -32,23 +32,23 @@ use crate::{
 };
 use kernel::prelude::*;
 
-/// S5c: a region whose registration is in a chain is not to be given back as one that is not.
+/// A region whose registration is in a chain cannot be given back as one that is not in one.
 fn s5c_cancel_what_is_posted(chain: &mut SendChain, mr: Mr<Mapped>) {
     let _posted = chain.reg(1, SendFlags::default(), mr);
     let _ = mr.cancel(); //~ E0382
 }
 
-/// S5c: nor to be deregistered without a promise that nothing names it.
+/// It cannot be deregistered without a promise that nothing names it.
 fn s5c_deregister_what_is_posted(mr: Mr<Posted>) {
     let _ = mr.dereg(); //~ E0133
 }
 
-/// S5c: nor to be taken for invalidated.
+/// It cannot be taken for invalidated.
 fn s5c_reuse_what_is_posted(mr: Mr<Posted>) {
     let _ = mr.invalidated(); //~ E0133
 }
 
-/// S2: a piece of memory for a request comes from a mapping, which knows its device.
+/// A piece of memory for a request comes from a mapping, which knows its device.
 fn s2_piece_from_an_address(device: &Device, source: &Piece) -> Piece {
     let _ = source;
     Piece::new(device.id(), todo(), 1) //~ E0624
@@ -60,7 +60,7 @@ fn todo<T>() -> T {
     }
 }
 
-/// S5f: whoever has a share of an id only cannot have its path freed under another.
+/// The holder of a share of an id cannot have its path freed while another one uses it.
 fn s5f_resolve_a_shared_id(id: &CmId) {
     let _ = id.resolve_route(1); //~ E0596
 }
@@ -73,12 +73,12 @@ fn s5f_change_the_path_of_a_shared_id(id: &CmId) {
     let _ = id.set_path_mtu(1024); //~ E0596
 }
 
-/// S5d: a namespace is owned, not copied.
+/// A namespace is owned, not copied.
 fn s5d_copy_a_namespace(net: Net) -> (Net, Net) {
     (net, net) //~ E0382
 }
 
-/// S5g: only a GET of this node's own has a reply.
+/// Only a GET of this node's own has a reply.
 fn s5g_reply_to_any_message(msg: &Message, ni: &Ni) {
     let _ = msg.create_reply(ni); //~ E0599
 }

@@ -170,7 +170,7 @@ impl Lnd for Ko2iblnd {
     }
 
     fn dev_prio(&self, net: ArcBorrow<'_, Network>, dev_idx: u32) -> u32 {
-        // A GPU's memory is not moved, so messages with it are not to be attracted (S3).
+        // Messages with GPU memory are refused, so LNet is not to prefer this NI for them.
         let _ = (net, dev_idx);
         lnet::NO_PREFERENCE
     }

@@ -131,7 +131,7 @@ impl Message {
     }
 
     /// Whether its memory is a GPU's. Then the pages in the vectors stand for it, and neither the
-    /// CPU nor a device finds the data by them (S3).
+    /// CPU nor a device finds the data by them.
     pub(crate) fn is_gpu(&self) -> bool {
         self.gpu
     }

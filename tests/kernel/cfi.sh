@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # With CONFIG_CFI, C calls a function by pointer only if the hash of its type is what C makes of the
 # pointer's. Here the compilers are asked for the hashes of what C calls of ours: by the names of C's
-# structures, and by those of the bindings that a build left behind (S4).
+# structures, and by those of the bindings that a build left behind.
 set -euo pipefail
 
 tree=$(cd "$(dirname "$0")/../.." && pwd)

@@ -100,7 +100,7 @@ fn completion(conn: &Conn, bufs: &RxBufs, wc: &Wc) {
     match completion {
         Completion::Received { wr, .. } if wc.is_invalidating() => {
             // No message of the protocol does that: it is one of somebody who guesses keys, maybe
-            // of other connections, whose devices then refuse their peers (S10).
+            // of other connections, whose devices then refuse their peers.
             Event::RxInvalidates.count();
             crate::warn_ratelimited!("{}: sent to invalidate a key of ours\n", conn.peer.nid);
             return conn.feed(|engine, now| engine.handle_recv_error(now, wr, false));

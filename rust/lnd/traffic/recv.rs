@@ -87,7 +87,7 @@ impl Buffer<'_> {
         let peer = &self.conn.peer;
         let mut tx = peer.ni.tx_to_serve(peer.nid).map_err(Error::to_errno)?;
         if tx.pd() != self.conn.pd {
-            // As for a message of ours: the connection is on the device before (S2).
+            // The address has moved to another device, and the connection is on the old one.
             Event::TxForeign.count();
             peer.ni.release(tx);
             return Err(ENETDOWN.to_status());

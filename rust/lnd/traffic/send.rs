@@ -105,7 +105,7 @@ fn prepare(ni: &Arc<Ni>, tx: &mut Tx, m: &SendMsg) -> Result<Submit> {
 }
 
 /// Refuses the memory of a GPU: mapped as it is given, the data would come from somewhere else, or
-/// go there (S3).
+/// go there.
 ///
 /// # Errors
 ///

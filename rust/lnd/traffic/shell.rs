@@ -109,7 +109,7 @@ impl Shell for Kernel {
             return Err(Refused { tx, cause });
         };
         if tx.pd() != conn.pd {
-            // The address has moved to another device since the memory was mapped (S2).
+            // The address has moved to another device since the memory was mapped.
             Event::TxForeign.count();
             let cause = Cause::DeviceGone;
             return Err(Refused { tx, cause });

@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # timeout: 90
 # Needs modules built with KOR_DMA_CHECK=1. A device refuses to deregister the region of a GET whose
-# peer has gone (S6): the peer might still write the memory, so the message is not given back before
+# peer has gone: the peer might still write the memory, so the message is not given back before
 # a later try succeeds. The NI goes on meanwhile.
 
 # shellcheck source=tests/lnet/standin.sh

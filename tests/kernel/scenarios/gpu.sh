@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 # timeout: 60
-# Memory that LNet says is a GPU's is refused, on both ends, and not taken for the host's (S3): a
+# Memory that LNet says is a GPU's is refused, on both ends, and not taken for the host's: a
 # transfer would end with status 0, and the GPU's memory be as it was. Nothing is attracted to a
 # device near a GPU.
 

@@ -3,7 +3,7 @@
 # timeout: 60
 # kernels: um um-debug stock
 # fast
-# A file of the LND in debugfs that somebody holds open keeps the module (S1): its release would
+# A file of the LND in debugfs that somebody holds open keeps the module: its release would
 # run in memory that is not the module's any more.
 
 # shellcheck source=tests/lnet/standin.sh
