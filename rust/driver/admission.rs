@@ -69,7 +69,7 @@ pub struct Request<'a> {
 /// An NI as a connection request to its NID finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Who it is.
+    /// NID, incarnation and queue depth.
     pub info: NiInfo,
     /// The request arrived at the listener of the NI's address.
     pub on_listener: bool,

@@ -117,7 +117,7 @@ pub fn received<S: Storage, T>(
     }
 }
 
-/// Asynchronous events of a connection's CQ and QP since they were last looked at.
+/// Asynchronous events of a connection's CQ and QP since the last check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AsyncEvents {
     /// A message arrived before the CM said that the connection is up.

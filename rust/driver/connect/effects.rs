@@ -360,7 +360,7 @@ pub trait Connect: Ids {
     /// Destroys the queue pair, if there is one.
     fn destroy_qp(&mut self, conn: &ConnOf<Self>);
 
-    /// Has the executor look at a connection.
+    /// Schedules the executor of a connection.
     fn kick(&mut self, conn: &ConnOf<Self>);
 
     /// Gives up everything that a connection has on the device.
@@ -368,13 +368,13 @@ pub trait Connect: Ids {
 
     // Admission.
 
-    /// What admission looks at of a request.
+    /// The fields of a request that admission checks.
     fn incoming<'a>(&self, request: &Self::Request, private: &'a [u8]) -> Incoming<'a>;
 
     /// The NI with a NID, as a request at the listener `listener` finds it.
     fn find_ni(&self, listener: Self::Tag, nid: Nid) -> Option<(NiOf<Self>, Found)>;
 
-    /// Who an NI is.
+    /// The identity of an NI.
     fn ni_info(&self, ni: &NiOf<Self>) -> NiInfo;
 
     /// Whether [`is_complete`](super::super::admission::is_complete) holds for the NIs of a

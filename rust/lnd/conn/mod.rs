@@ -102,7 +102,7 @@ pub(crate) type Network = peer::Network<Conn>;
 /// All connections by number.
 pub(crate) type Conns = Table<Conn>;
 
-/// The queue of a scheduler thread: the numbers of connections that it is to look at.
+/// The queue of a scheduler thread: the numbers of connections that have work for it.
 pub(crate) type Queue = CqQueue<Key>;
 
 /// A connection. Exists from before its first CM message until nobody refers to it, which is at

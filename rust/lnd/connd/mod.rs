@@ -55,7 +55,7 @@ use kernel::{
 /// CM events, connections and peers that are seen to before the others have their turn.
 const BUDGET: usize = 64;
 
-/// How often deadlines are looked at, in nanoseconds.
+/// The interval between checks of deadlines, in nanoseconds.
 const SWEEP_NS: u64 = 1_000_000_000;
 
 /// What others give the daemon to do.
@@ -182,7 +182,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Hands out tunables that were written, and looks at all deadlines.
+    /// Passes on tunables that were written, and checks all deadlines.
     fn sweep(&mut self) {
         for conn in self.shared.conns.iter() {
             let live = conn.peer.ni.tunables_now().live();

@@ -148,7 +148,7 @@ impl<C> Ni<C> {
         Ok(Arc::new(ni, GFP_KERNEL)?)
     }
 
-    /// Who the NI is, and the queue depth that it offers.
+    /// The identity of the NI, and the queue depth that it offers.
     pub(crate) fn info(&self) -> NiInfo {
         self.info
     }
