@@ -142,6 +142,10 @@ test:
 test-fast:
 	@scripts/test fast
 
+# Each call of a round that can fail, fails: minutes, so not part of "make test".
+test-faults:
+	@scripts/replay scenario um $(addprefix $(CURDIR)/,$(wildcard tests/kernel/scenarios-faults/*.sh))
+
 test-kernels:
 	@scripts/test-kernels
 
@@ -174,6 +178,7 @@ help:
 #: make demo               two User-mode Linux nodes exchange LNet messages over RDMA
 #: make demo KERNEL=stock  the same on Debian's own kernel under QEMU
 #: make test               all tests; make test-fast: those for every few minutes
+#: make test-faults        each call to the RDMA device fails once, on one node
 #: make test-kernels       build and smoke-test on each kernel of scripts/kernels
 #: make test-lnet LNET=TREE  with real LNet, on the kernel that the tree was built for
 #:
@@ -191,5 +196,5 @@ help:
 #: Documentation/testing.md says more.
 
 .PHONY: all modules standin evil hca put install uninstall clippy rustdoc rust-analyzer demo test \
-	test-fast test-kernels test-lnet prove fuzz um-kernel clean help \
+	test-fast test-faults test-kernels test-lnet prove fuzz um-kernel clean help \
 	check-kdir check-lnet check-builds

@@ -76,6 +76,22 @@ hca_calls_fail() {
 	done
 }
 
+# hca_dereg_fails: of an MR whose invalidation has failed (S6): its memory is not given back before
+# the device takes it, and then it is.
+hca_dereg_fails() {
+	hca_cmd 0 fail dereg_mr 5 1
+	hca_cmd 0 complete inv 22 1
+	hca_messages || true
+	wait_for 10 hca_dereg_failed
+	hca_recovers 'an MR could not be deregistered'
+	wait_for 10 hca_no_messages
+	hca_down
+	hca_empty 0
+	hca_nis
+}
+hca_no_messages() { [ "$(lnd_live messages)" = 0 ]; }
+hca_dereg_failed() { [ "$(hca_failed 0 dereg_mr)" = 1 ]; }
+
 hca_is_gone() { [ ! -e $HCA_DEBUG/hca0 ]; }
 
 # hca_vanishes OP NTH: the device goes at that call, under messages; with a new one, all works.

@@ -22,6 +22,7 @@ expect "faults that hit, of $TRIED" $SEEN $TRIED
 say 'calls that fail'
 hca_calls_fail 1 7
 expect "faults that hit, of $TRIED" $SEEN $TRIED
+hca_dereg_fails
 say 'a device that goes'
 hca_vanishes connect 1
 hca_vanishes accept 1
