@@ -122,7 +122,7 @@ boot_stock() {
 		-nographic -no-reboot \
 		-chardev "file,id=con,path=$run/console.$node,append=on" -serial chardev:con \
 		-kernel "/usr/lib/modules/$kver/vmlinuz" -initrd "$initrd" \
-		-append "console=ttyS0 loglevel=5 oops=panic panic=-1 tsc=reliable nokaslr mitigations=off KOR_INIT=$run/init.$node" \
+		-append "console=ttyS0 loglevel=5 oops=panic panic=-1 tsc=reliable no_timer_check nokaslr mitigations=off KOR_INIT=$run/init.$node" \
 		-fsdev local,id=root,path=/,security_model=none,multidevs=remap \
 		-device virtio-9p-pci,fsdev=root,mount_tag=korroot \
 		-fsdev "local,id=run,path=$run,security_model=none" \
