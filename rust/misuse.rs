@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! What must not compile: misuse of the rooms that safe code could otherwise write.
-//! `tests/kernel/misuse.sh` has this compiled (`KOR_MISUSE=1`), and compares the errors with the
-//! comments at the ends of lines: exactly these must come.
+//! `tests/kernel/misuse_selftest.sh` has this compiled (`KOR_MISUSE=1`), and compares the errors
+//! with the comments at the ends of lines: exactly these must come.
 
 use crate::{
     kx::{

@@ -443,9 +443,8 @@ test_others() {
 	local name seen=$source_tree/build/first_steps.seen
 	mkdir -p "$source_tree/build"
 	rm -f "$seen"
-	for name in install build_id; do
-		env -u KOR_CACHE KOR_SEEN="$seen" "$source_tree/scripts/in-root" "$here/kernel/${name}_selftest.sh" ||
-			bad "${name}_selftest.sh failed"
+	for name in "$here/kernel/install_selftest.sh" "$here/kernel/build_id_selftest.sh"; do
+		env -u KOR_CACHE KOR_SEEN="$seen" "$source_tree/scripts/in-root" "$name" || bad "${name##*/} failed"
 	done
 	KOR_SEEN=$seen "$here/kernel/testlnet_selftest.sh" || bad 'testlnet_selftest.sh failed'
 	cat "$seen" >>"$tmp/seen"

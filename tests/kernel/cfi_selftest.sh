@@ -7,7 +7,7 @@ set -euo pipefail
 
 tree=$(cd "$(dirname "$0")/../.." && pwd)
 bindings=${1:-$tree/build/misuse/ko2iblnd/bindings_generated.rs}
-[ -e "$bindings" ] || { echo "FAIL cfi: no $bindings: tests/kernel/misuse.sh makes it"; echo "0 passed, 1 failed"; exit 1; }
+[ -e "$bindings" ] || { echo "FAIL cfi: no $bindings: tests/kernel/misuse_selftest.sh makes it"; echo "0 passed, 1 failed"; exit 1; }
 mkdir -p "$tree/build"
 work=$(mktemp -d "$tree/build/cfi.XXXXXX")
 trap 'rm -rf "$work"' EXIT
