@@ -90,13 +90,29 @@ impl Conn {
     /// `ENOMEM`, also when the device has no room for the smallest queues; and what the provider
     /// returns.
     pub(crate) fn create(setup: &Setup<'_>, limits: Limits) -> Result<Arc<Self>> {
-        let ni = &setup.peer.ni;
-        let cpt = ni.cpt_of(setup.peer.nid);
-        let node = lnet::cpt_node(cpt);
         let vector = placement::vector(setup.peer.nid, setup.reserved.key().raw());
         let (qp, limits) = create_queues(setup, vector, limits)?;
         let cq = qp.cq().clone();
-        let notify = cq.notify().clone();
+        let conn = Self::assemble(setup, qp, limits)?;
+        // First, because a completion handler names it by its number.
+        setup.reserved.fill(conn.clone());
+        if let Err(e) = cq.arm() {
+            drop(setup.reserved.take());
+            return Err(e);
+        }
+        conn.drive(|_, _| ());
+        Ok(conn)
+    }
+
+    /// The connection around its queue pair.
+    ///
+    /// Not inlined: the engine passes through this frame, of 4 KiB, which must not be on the stack
+    /// while the provider makes a queue pair or is given receives.
+    #[inline(never)]
+    fn assemble(setup: &Setup<'_>, qp: Qp<Key>, limits: Limits) -> Result<Arc<Self>> {
+        let ni = &setup.peer.ni;
+        let node = lnet::cpt_node(ni.cpt_of(setup.peer.nid));
+        let notify = qp.cq().notify().clone();
         let engine = Engine::new(
             &mut KernelStorage,
             setup.role,
@@ -107,7 +123,7 @@ impl Conn {
         )?;
         let inner = ConnInner::new(engine, qp, setup.hca, node)?;
         let tags = kx::new_buf(limits.rx_slots.into(), |n| RxTag::new(n as u16))?;
-        let conn = Arc::pin_init(
+        Arc::pin_init(
             pin_init!(Self {
                 key: setup.reserved.key(),
                 role: setup.role,
@@ -127,15 +143,7 @@ impl Conn {
                 _hold: ni.hold(),
             }),
             GFP_KERNEL,
-        )?;
-        // First, because a completion handler names it by its number.
-        setup.reserved.fill(conn.clone());
-        if let Err(e) = cq.arm() {
-            drop(setup.reserved.take());
-            return Err(e);
-        }
-        conn.drive(|_, _| ());
-        Ok(conn)
+        )
     }
 }
 
