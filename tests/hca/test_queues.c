@@ -177,7 +177,7 @@ static bool t_told(struct t_end *e, int times)
 
 	for (i = 0; i < 200 && READ_ONCE(e->notified) < times; i++)
 		usleep_range(500, 1000);
-	msleep(20);
+	msleep(40);
 	return READ_ONCE(e->notified) == times;
 }
 

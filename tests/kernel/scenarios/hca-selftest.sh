@@ -74,7 +74,8 @@ hca_add 0 $HCA_A $HCA_B
 checks
 all_wrong
 say 'late completions'
-checks late $((3000 * SLOW))
+# Below what the test gives a completion that must not be told of (t_told), on any kernel.
+checks late 3000
 say 'slow calls'
 before=$SECONDS
 checks slow destroy_qp 20
